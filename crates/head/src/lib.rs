@@ -17,10 +17,8 @@ mod tasks;
 mod tests;
 
 pub use auth::{Access, AccessError, Setup, TOKEN_LIFE, WORKER_LIFE};
-pub use jobs::check;
 pub use jobs::checkpoints::CheckpointSettings;
 pub use jobs::request_limits::Caps;
-pub use jobs::secrets::is_secret_name;
 pub use journal::{Damage, JournalError};
 pub use policy::active_policy::{MakeRegime, NeverResizes, PolicyChoice};
 pub use query::live;

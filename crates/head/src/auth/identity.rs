@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use wharf_job::check::is_name;
 use wharf_proto::tonic::{Request, Status};
 use wharf_proto::{InfoReply, JobDetail, JobSpec, JobSummary, Role};
 
@@ -247,12 +248,6 @@ pub(crate) fn redact_record(record: &mut String) {
     if record.starts_with("{\"job_noted\"") {
         *record = serde_json::json!({ "job_noted": { "reason": REDACTED } }).to_string();
     }
-}
-
-/// Whether a text can be the name of a user or a node: nothing that a path, a shell or an option could misread.
-pub(crate) fn is_name(text: &str) -> bool {
-    let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    !text.is_empty() && text.len() <= 64 && text.chars().all(is_fine) && !text.starts_with(['-', '.'])
 }
 
 pub(crate) fn bad_name(what: &str, name: &str) -> String {

@@ -20,6 +20,6 @@ mod tokens;
 pub use access::{Access, Setup, TOKEN_LIFE, WORKER_LIFE};
 pub use error::AccessError;
 pub(crate) use guard::{Guarded, bearer};
-pub(crate) use identity::{Identity, REDACTED, Scope, is_name, public_reason, redact_record, role_name};
+pub(crate) use identity::{Identity, REDACTED, Scope, public_reason, redact_record, role_name};
 pub(crate) use rpcs::check as check_rpc;
 pub(crate) use service::AccessService;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wharf_job::check::is_name;
 use wharf_proto::access_server::Access as AccessRpc;
 use wharf_proto::tonic::{Request, Response, Status};
 use wharf_proto::{
@@ -13,7 +14,7 @@ use wharf_tls::{Token, sha256};
 
 use super::access::{Access, new_id};
 use super::error::AccessError;
-use super::identity::{Identity, Scope, bad_name, is_name};
+use super::identity::{Identity, Scope, bad_name};
 use super::tokens::{Credential, Kind};
 use crate::auth::audit::Subject;
 use crate::rpc::network::Network;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{Command, Ignored, JobId, Phase, Time};
+use wharf_job::check::{CheckError, Problem, check_label, wrong};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Refusal, StepSummary};
 
 use crate::dispatcher::Dispatcher;
-use crate::jobs::check::{CheckError, Problem, check_label, wrong};
 use crate::journal::record::Record;
 
 /// Maximum number of stored steps of one run.

@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Command, Ignored, JobId, NodeId, Phase, Time};
 use wharf_proto::dependency::Kind;
-use wharf_proto::{
-    Batch, ChangeJobsRequest, JobSpec, LaunchTask, Launcher, SignalTask, TaskId, Wait, to_worker,
-};
+use wharf_proto::{Batch, ChangeJobsRequest, LaunchTask, SignalTask, TaskId, Wait, to_worker};
 use wharf_slurm::environ::Placed;
 use wharf_slurm::filename::Names;
 use wharf_slurm::shape::{CPU, PARTITION};
 
 use crate::dispatcher::Dispatcher;
-use crate::jobs::check::{CheckError, Problem, SIGNAL_MAX, check_path, check_text, wrong};
 use crate::journal::record::Record;
 use crate::tasks::execution::Execution;
 
@@ -294,23 +291,4 @@ impl Dispatcher {
         };
         placed.variables().into_iter().collect()
     }
-}
-
-/// A batch script is all that its job runs.
-pub(crate) fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
-    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
-        return wrong("batch", Problem::Besides("another launcher"));
-    };
-    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
-        return wrong("command", Problem::Besides("a batch script"));
-    }
-    if batch.script.is_empty() && !batch.is_allocation {
-        return wrong("script", Problem::Empty);
-    }
-    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
-        return wrong("signal", Problem::Signal(batch.signal));
-    }
-    check_text("script", &batch.script)?;
-    check_path("input", &batch.input)?;
-    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use wharf_core::{JobId, Phase};
+use wharf_job::Chosen;
 use wharf_proto::{JobSpec as WireSpec, ReleaseCheckpoint, to_worker};
 
 use crate::dispatcher::Dispatcher;
-use crate::jobs::parameters::Chosen;
 use crate::jobs::wire::Names;
 
 /// Where jobs that name no checkpoint directory get theirs, and how long it is kept.

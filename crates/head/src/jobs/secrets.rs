@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use wharf_job::is_secret_name;
 use wharf_proto::{JobSpec, Secrets};
 
 /// The file with the key, in the state directory.
@@ -16,29 +17,6 @@ const KEY_BYTES: usize = 32;
 const PURPOSE: &[u8] = b"wharf secrets 1";
 /// Shown instead of a secret.
 pub(crate) const MASK: &str = "********";
-
-/// Parts of variables' names, between underscores, that secrets have.
-const SECRET_WORDS: [&str; 5] = ["KEY", "KEYS", "PASSPHRASE", "AUTHORIZATION", "COOKIE"];
-/// Ends of such parts.
-const SECRET_ENDS: [&str; 10] = [
-    "TOKEN",
-    "TOKENS",
-    "SECRET",
-    "SECRETS",
-    "PASSWORD",
-    "PASSWORDS",
-    "PASSWD",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "APIKEY",
-];
-
-/// Whether a variable is named like a secret, as `WANDB_API_KEY` or `HF_TOKEN`.
-pub fn is_secret_name(name: &str) -> bool {
-    let is_secret =
-        |part: &str| SECRET_WORDS.contains(&part) || SECRET_ENDS.iter().any(|end| part.ends_with(end));
-    name.to_uppercase().split(['_', '-', '.']).any(is_secret)
-}
 
 /// Replaces the values of variables that are named like secrets, and removes secrets.
 pub(crate) fn mask(spec: &mut JobSpec) {
@@ -174,27 +152,6 @@ pub(crate) fn private_file(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_secrets_are_recognised() {
-        for name in [
-            "WANDB_API_KEY",
-            "HF_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "db_password",
-            "KEY",
-            "GitHubToken",
-            "SSH_PASSPHRASE",
-            "MY_CREDENTIALS",
-            "OPENAI_APIKEY",
-        ] {
-            assert!(is_secret_name(name), "{name}");
-        }
-        for name in ["PATH", "TOKENIZERS_PARALLELISM", "MONKEY", "KEYBOARD", "HOME", "PWD", "SECRETARY_NAME"]
-        {
-            assert!(!is_secret_name(name), "{name}");
-        }
-    }
 
     fn secret() -> JobSpec {
         let values = [("HF_TOKEN".to_owned(), "hf-very-secret".to_owned())].into();

@@ -1,9 +1,8 @@
 //! What a worker may say of its node.
 
 use wharf_core::DEVICES_PER_NODE_MAX;
+use wharf_job::check::check_label;
 use wharf_proto::{Device, Register};
-
-use crate::jobs::check::check_label;
 
 /// Bytes of a name, and of a text for people.
 const NAME_BYTES_MAX: usize = 253;

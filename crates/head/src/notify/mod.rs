@@ -19,8 +19,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wharf_proto::notify::Moment;
 use wharf_proto::{JobPhase, Notify};
 
-pub use mail::is_mail_address;
-pub use webhook::Webhook;
+pub(crate) use webhook::Webhook;
 
 use crate::rpc::network::Network;
 

@@ -8,62 +8,31 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
-use hyper::http::Uri;
 use hyper_util::rt::TokioIo;
+use wharf_job::check::WebhookUrl;
 use wharf_tls::{Web, WebStream};
 
 use super::{Notice, NotifyConfig, NotifyError, again};
 use crate::rpc::network::{Network, is_public};
 
-/// An address that notices can be posted to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Webhook {
-    is_tls: bool,
-    host: String,
-    port: u16,
-    path: String,
-}
+/// A URL that notices can be posted to.
+pub(crate) struct Webhook(WebhookUrl);
 
 impl Webhook {
-    /// Reads `http://HOST[:PORT]/PATH` or the same with https; `None` where it is something else.
-    ///
-    /// A name and a password in an address are not taken: they end up in logs.
-    pub fn parse(address: &str) -> Option<Self> {
-        let uri: Uri = address.parse().ok()?;
-        let is_tls = match uri.scheme_str()? {
-            "http" => false,
-            "https" => true,
-            _ => return None,
-        };
-        let authority = uri.authority()?;
-        if authority.as_str().contains('@') || authority.host().is_empty() {
-            return None;
-        }
-        // What follows the host and is no number is no port.
-        let rest = authority.as_str().strip_prefix(authority.host())?;
-        let port = match rest.strip_prefix(':') {
-            Some(port) => port.parse().ok()?,
-            None => {
-                if is_tls {
-                    443
-                } else {
-                    80
-                }
-            }
-        };
-        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Some(Self { is_tls, host: authority.host().to_owned(), port, path })
+    /// Reads the URL of a webhook; `None` where a text is none.
+    pub(crate) fn parse(address: &str) -> Option<Self> {
+        WebhookUrl::parse(address).map(Self)
     }
 
     /// Whether it names an address that webhooks may not target. A name is checked when it is resolved.
     pub(crate) fn is_forbidden(&self, allowed: &[Network]) -> bool {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let host = self.0.host.trim_start_matches('[').trim_end_matches(']');
         host.parse().is_ok_and(|address| !is_permitted(address, allowed))
     }
 
     /// Host and port, which is all that logs are told.
     fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        format!("{}:{}", self.0.host, self.0.port)
     }
 
     fn connect_error(&self, source: io::Error) -> NotifyError {
@@ -104,7 +73,8 @@ impl Client {
         config: &NotifyConfig,
     ) -> Result<(), NotifyError> {
         let is_permitted = |address| is_permitted(address, &config.webhook_allow);
-        let connected = self.web.connect(&webhook.host, webhook.port, webhook.is_tls, is_permitted).await;
+        let connected =
+            self.web.connect(&webhook.0.host, webhook.0.port, webhook.0.is_tls, is_permitted).await;
         let connected = connected.map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => NotifyError::Forbidden { host: webhook.authority(), source },
             _ => webhook.connect_error(source),
@@ -116,7 +86,7 @@ impl Client {
 async fn exchange(webhook: &Webhook, notice: &Notice, stream: Box<dyn WebStream>) -> Result<(), NotifyError> {
     let broken = |source| NotifyError::Http { host: webhook.authority(), source };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let request = Request::post(&webhook.path)
+    let request = Request::post(&webhook.0.path)
         .header(HOST, webhook.authority())
         .header(CONTENT_TYPE, "application/json")
         .header(USER_AGENT, concat!("wharf/", env!("CARGO_PKG_VERSION")))
@@ -132,34 +102,4 @@ async fn exchange(webhook: &Webhook, notice: &Notice, stream: Box<dyn WebStream>
         return Ok(());
     }
     Err(NotifyError::Refused { host: webhook.authority(), status: status.as_u16() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_told_from_other_texts() {
-        let shown = |address: &str| {
-            let webhook = Webhook::parse(address)?;
-            let scheme = if webhook.is_tls { "https" } else { "http" };
-            Some(format!("{scheme} {} {} {}", webhook.host, webhook.port, webhook.path))
-        };
-        for (address, expected) in [
-            ("http://host", Some("http host 80 /")),
-            ("https://chat.example/a/b?c=d", Some("https chat.example 443 /a/b?c=d")),
-            ("http://127.0.0.1:8080/x", Some("http 127.0.0.1 8080 /x")),
-            ("http://[::1]:8080/x", Some("http [::1] 8080 /x")),
-            ("ftp://host/x", None),
-            ("host/x", None),
-            ("http://", None),
-            ("http://name:word@host/", None),
-            ("http://host:port/", None),
-            ("http://host:99999/", None),
-            ("http://a b/", None),
-            ("", None),
-        ] {
-            assert_eq!(shown(address).as_deref(), expected, "{address}");
-        }
-    }
 }

@@ -10,6 +10,7 @@ pub(crate) mod progress;
 pub(crate) mod stalls;
 
 use wharf_core::{Command, JobId, NodeId, NodeShare, Phase, Plan};
+use wharf_job::Chosen;
 use wharf_proto::{
     Cause, Container, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress, from_worker,
     to_worker,
@@ -17,7 +18,6 @@ use wharf_proto::{
 
 use crate::curves::refused_metrics;
 use crate::dispatcher::Dispatcher;
-use crate::jobs::parameters::Chosen;
 use crate::journal::record::Record;
 use crate::tasks::execution::{End, Execution, TaskPhase};
 

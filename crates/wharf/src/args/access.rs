@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use wharf_head::Network;
+use wharf_job::Past;
 
 use super::HomeArgs;
-use crate::jobfile::Past;
 
 /// Subcommands of `wharf head`.
 #[derive(Debug, Subcommand)]

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wharf_head::{Caps, CheckpointSettings, Network};
+use wharf_job::{JobNumber, Seconds, Size, Words};
 use wharf_worker::{ContainerMount, ContainerRuntime};
 
 use super::{HeadCommand, LogFormat, Ttl, env};
-use crate::jobfile::{Seconds, Size, Words};
-use crate::number::JobNumber;
 
 /// State directory of a cluster.
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use wharf_job::JobNumber;
 
 use super::cluster::HomeArgs;
-use crate::number::JobNumber;
 
 /// `wharf cp`
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! `wharf exec`, and the process that it becomes on the other machine.
 
 use clap::Args;
+use wharf_job::JobNumber;
 
 use super::cluster::HomeArgs;
-use crate::number::JobNumber;
 
 /// `wharf exec`
 #[derive(Debug, Args)]

@@ -2,11 +2,10 @@
 //! `priority`.
 
 use clap::{Args, ValueEnum};
+use wharf_job::{JobNumber, Past};
 use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
-use crate::jobfile::Past;
-use crate::number::JobNumber;
 
 /// Job filter: all conditions must hold.
 #[derive(Debug, Default, Args)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_job::Seconds;
 
 use super::cluster::HomeArgs;
-use crate::jobfile::Seconds;
 
 /// `wharf whatif`
 #[derive(Debug, Args)]

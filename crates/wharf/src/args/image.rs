@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use wharf_image::{Engine, Place, Source};
-
-use crate::jobfile::Seconds;
+use wharf_job::Seconds;
 
 /// Subcommands of `wharf image`.
 #[derive(Debug, Subcommand)]

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_job::Mount;
 
 use super::cluster::{DASHBOARD, HomeArgs};
-use crate::jobfile::Mount;
 
 /// `wharf local`
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! `wharf metrics`
 
 use clap::{Args, ValueEnum};
+use wharf_job::JobNumber;
 
 use super::cluster::HomeArgs;
-use crate::number::JobNumber;
 
 /// `wharf metrics`
 ///

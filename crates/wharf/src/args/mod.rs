@@ -4,6 +4,7 @@
 //! completions are generated from these types.
 
 mod access;
+mod choice;
 mod cluster;
 mod config;
 mod cp;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use wharf_job::{Seconds, Size};
 
 use super::cluster::HomeArgs;
-use crate::jobfile::{Seconds, Size};
 
 /// Subcommands of `wharf pilot`.
 #[derive(Debug, Subcommand)]

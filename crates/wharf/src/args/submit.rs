@@ -1,17 +1,20 @@
 //! `wharf submit`
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 
 use clap::Args;
+use wharf_job::{
+    Array, Container, Deadline, Executor, Export, Format, Job, JobNumber, Launcher, Limit, Moments, Mount,
+    OnNan, OnStall, OnTimeLimit, Runtime, Seconds, SecretSource, SecretSources, Size, SlurmExecutor,
+    StallTimeout, StopSignal, Words, job,
+};
 use wharf_proto::Cause;
 
+use super::choice::one_of;
 use super::cluster::HomeArgs;
-use crate::jobfile::job::{self, Launcher, Moments, OnNan, OnStall, OnTimeLimit, StallTimeout};
-use crate::jobfile::{
-    Array, Deadline, Executor, Export, Format, Job, Limit, Runtime, Seconds, SecretSource, SecretSources,
-    Size, SlurmExecutor, StopSignal, Words,
-};
-use crate::number::JobNumber;
 
 /// `wharf submit`
 #[derive(Debug, Args)]
@@ -37,10 +40,10 @@ pub struct SubmitArgs {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Format of the file [default: by file extension]
-    #[arg(long, value_name = "FORM", value_enum)]
+    #[arg(long, value_name = "FORM", value_parser = one_of::<Format>())]
     pub format: Option<Format>,
     /// Print an example job file and exit
-    #[arg(long, value_name = "FORM", value_enum, conflicts_with_all = ["file", "command"])]
+    #[arg(long, value_name = "FORM", value_parser = one_of::<Format>(), conflicts_with_all = ["file", "command"])]
     pub example: Option<Format>,
     /// Print the job without submitting it
     #[arg(long, conflicts_with_all = ["wait", "follow"])]
@@ -198,7 +201,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "PATH")]
     pub error_file: Option<String>,
     /// Event to notify on [default: end]
-    #[arg(long, value_name = "MOMENT", value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "MOMENT", value_delimiter = ',', value_parser = one_of::<Moments>())]
     pub notify_on: Vec<Moments>,
     /// Notification program, run by the head, split into words
     #[arg(long, value_name = "LINE")]
@@ -216,16 +219,16 @@ pub struct JobFlags {
     #[arg(long = "resume-code", value_name = "CODE", value_delimiter = ',', allow_negative_numbers = true)]
     pub resume_codes: Vec<i32>,
     /// Action at the time limit [default: stop]
-    #[arg(long, value_name = "ACTION", value_enum)]
+    #[arg(long, value_name = "ACTION", value_parser = one_of::<OnTimeLimit>())]
     pub on_time_limit: Option<OnTimeLimit>,
     /// Time without progress after which the job counts as stalled, or `never` [default: from the intervals between its reports]
     #[arg(long, value_name = "DURATION")]
     pub stall_timeout: Option<StallTimeout>,
     /// Action when the job has stalled [default: report]
-    #[arg(long, value_name = "ACTION", value_enum)]
+    #[arg(long, value_name = "ACTION", value_parser = one_of::<OnStall>())]
     pub on_stall: Option<OnStall>,
     /// Reaction to a metric that is NaN or infinite [default: ignore]
-    #[arg(long, value_name = "REACTION", value_enum)]
+    #[arg(long, value_name = "REACTION", value_parser = one_of::<OnNan>())]
     pub on_nan: Option<OnNan>,
     /// Stop signal [default: TERM]
     #[arg(long, value_name = "SIGNAL")]
@@ -234,7 +237,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<Seconds>,
     /// Process launcher [default: plain]
-    #[arg(long, value_name = "NAME", value_enum)]
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Launcher>())]
     pub launcher: Option<Launcher>,
     /// Submit to an existing Ray cluster, by its dashboard address: `http://host:8265`
     #[arg(long, value_name = "ADDRESS")]
@@ -267,11 +270,11 @@ pub struct JobFlags {
     #[arg(long = "container", value_name = "IMAGE")]
     pub image: Option<String>,
     /// Container runtime [default: one of the node's that supports the image]
-    #[arg(long, value_name = "NAME", value_enum)]
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Runtime>())]
     pub runtime: Option<Runtime>,
     /// Path to mount into the container, as SRC:DST or SRC:DST:ro; may be given several times
     #[arg(long = "mount", value_name = "SRC:DST")]
-    pub mounts: Vec<job::Mount>,
+    pub mounts: Vec<Mount>,
     /// Working directory in the container [default: the job's, which is mounted]
     #[arg(long, value_name = "DIR")]
     pub container_workdir: Option<String>,
@@ -313,8 +316,8 @@ fn of_here(text: String) -> String {
     std::path::absolute(&text).map_or(text, |path| path.to_string_lossy().into_owned())
 }
 
-fn mount_of_here(mount: job::Mount) -> job::Mount {
-    job::Mount { src: mount.src.map(of_here), ..mount }
+fn mount_of_here(mount: Mount) -> Mount {
+    Mount { src: mount.src.map(of_here), ..mount }
 }
 
 /// A list, if given.
@@ -415,12 +418,12 @@ impl JobFlags {
                 lines: some(&self.lines),
             }),
             limits: given(limits),
-            container: given(job::Container {
+            container: given(Container {
                 image: self.image.clone().map(of_here),
                 runtime: self.runtime,
                 mounts: some(&self.mounts).map(|mounts| mounts.into_iter().map(mount_of_here).collect()),
                 workdir: self.container_workdir.clone(),
-                ..job::Container::default()
+                ..Container::default()
             }),
             notify: given(job::Notify {
                 on: some(&self.notify_on),

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use wharf_job::Format;
 
+use super::choice::one_of;
 use super::cluster::HomeArgs;
 use super::submit::JobFlags;
-use crate::jobfile::Format;
 
 /// `wharf tune`
 #[derive(Debug, Subcommand)]
@@ -55,7 +56,7 @@ pub struct TuneStartArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Format of the file [default: by file extension]
-    #[arg(long, value_name = "FORM", value_enum)]
+    #[arg(long, value_name = "FORM", value_parser = one_of::<Format>())]
     pub format: Option<Format>,
     /// Directory of the sweep's manifest [default: wharf-tune/NAME]
     #[arg(long, value_name = "DIR")]

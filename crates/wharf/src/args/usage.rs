@@ -1,9 +1,9 @@
 //! `wharf usage`
 
 use clap::{Args, ValueEnum};
+use wharf_job::Past;
 
 use super::cluster::HomeArgs;
-use crate::jobfile::Past;
 
 /// `wharf usage`
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_external::Program;
+use wharf_job::Seconds;
 use wharf_perf::{Profile, relative_speeds};
 use wharf_report::stats::{percentile, sorted};
 use wharf_report::{RunLabels, Summary, human};
@@ -15,7 +16,6 @@ use crate::args::{OutputFormat, SizeArgs};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input;
-use crate::jobfile::Seconds;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue};
+use wharf_document::decode::Problem;
+use wharf_document::node::{Entry, Malformed, Node, Place, Value};
 use wharf_sim::nearest::nearest;
 
 use super::keys::{self, CLIENT, Key, Kind, ROLES};
 use crate::args::Cli;
 use crate::error::CliError;
-use crate::jobfile::decode::Problem;
-use crate::jobfile::node::{Entry, Malformed, Node, Place, Value};
 
 /// Where administrators put it.
 const SYSTEM: &str = "/etc/wharf/config.toml";

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wharf_job::JobError;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
 use wharf_reproduce::System;
@@ -52,6 +53,17 @@ pub fn measure(error: &MeasureError) -> CliError {
     };
     CliError::from_error(kind, error)
         .hint("for example `--measure jobs=1000..1999` or `--measure time=12h..36h`; `wharf trace stats` shows the trace")
+}
+
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        let kind = if error.is_usage() { ErrorKind::Usage } else { ErrorKind::Input };
+        let failed = Self::from_error(kind, &error);
+        match error.hint() {
+            Some(hint) => failed.hint(hint),
+            None => failed,
+        }
+    }
 }
 
 /// For those who write a policy of their own.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wharf_head::check::is_disruptive;
+use wharf_job::check::is_disruptive;
 
 /// A text without characters that could change what a terminal shows around it: they become escapes such as `\\u{1b}`. Line breaks
 /// and tabs stay.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::oneshot;
 use wharf_core::{Command, JobId};
+use wharf_job::check::check_label;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::tonic::Status;
 use wharf_proto::{
@@ -16,7 +17,6 @@ use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
 use crate::jobs::accepted_requests::RequestKey;
 use crate::jobs::amendments::{self, check_change};
-use crate::jobs::check::check_label;
 use crate::jobs::ray::give_token;
 use crate::notify::Webhook;
 use crate::query::views;
@@ -27,7 +27,7 @@ const ROOT: &str = "root";
 
 /// Whether a submitted job makes sense.
 fn check(spec: &JobSpec) -> Result<(), Status> {
-    crate::jobs::check::check(spec).map_err(|error| Status::invalid_argument(error.to_string()))
+    wharf_job::check::check(spec).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 impl Service {

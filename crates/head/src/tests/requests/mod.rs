@@ -20,7 +20,6 @@ use super::virtual_cluster::{VirtualCluster, regime};
 use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
 use crate::jobs::amendments;
-use crate::jobs::check;
 use crate::nodes::deregistration;
 use crate::query::views;
 use crate::tasks::output_readers;
@@ -99,9 +98,9 @@ fn identity(user: &str) -> Identity {
 
 /// Does what the service does before it hands a request to the dispatcher.
 fn admit(asker: &Identity, specs: &mut [JobSpec], most: i32) -> bool {
-    specs
-        .iter_mut()
-        .all(|spec| asker.claim(spec).is_ok() && check::check(spec).is_ok() && spec.priority <= most)
+    specs.iter_mut().all(|spec| {
+        asker.claim(spec).is_ok() && wharf_job::check::check(spec).is_ok() && spec.priority <= most
+    })
 }
 
 fn ask(world: &mut VirtualCluster, question: impl FnOnce(&crate::dispatcher::Dispatcher) + Send + 'static) {

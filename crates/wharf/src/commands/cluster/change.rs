@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use wharf_client::Client;
+use wharf_job::JobNumber;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsReply, ChangeJobsRequest, JobSummary, Refusal};
 
@@ -12,7 +13,6 @@ use super::jobs::id_of;
 use crate::args::{CancelArgs, ChangeArgs, OutputFormat, PriorityArgs, SelectArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::number::JobNumber;
 use crate::output::grid::Grid;
 use crate::output::{Terminal, counted};
 

@@ -8,6 +8,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::Notify;
 use wharf_head::http::HttpConfig;
 use wharf_head::{CheckpointSettings, Head, HeadConfig};
+use wharf_job::Size;
 use wharf_tls::Fingerprint;
 use wharf_worker::{ContainerSettings, Lifetime, Notice, Rehearsal, TaskSettings, WorkerConfig, WorkerError};
 
@@ -20,7 +21,6 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
-use crate::jobfile::Size;
 use crate::output::Terminal;
 
 /// How long the events of jobs that are over can be looked up.

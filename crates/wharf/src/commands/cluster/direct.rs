@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wharf_job::{Planned, SlurmExecutor};
 use wharf_pilot::direct::{Options, follow, submission};
 use wharf_pilot::{CommandQueue, JobState, Queue as _, QueueJob, Submission, sbatch_options};
 
@@ -9,7 +10,6 @@ use super::daemon::runtime;
 use crate::args::{OutputFormat, SubmitArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::{Planned, SlurmExecutor};
 use crate::output::Terminal;
 
 /// How often Slurm is asked how a job is: its programs poll less often, and others are served, too.
@@ -55,7 +55,9 @@ fn whole_script(submission: &Submission) -> String {
 }
 
 fn made(planned: &Planned) -> Result<Submission, CliError> {
-    let Some(SlurmExecutor { partition, account, qos, options }) = planned.slurm.clone() else {
+    let Some(SlurmExecutor { partition, account, qos, options }) =
+        planned.job.executor.clone().and_then(|executor| executor.slurm)
+    else {
         return Err(CliError::usage(format!(
             "`{}` is a job for the head, but other jobs are for Slurm",
             planned.spec.name

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use wharf_job::{JobNumber, elements};
 use wharf_proto::{JobPhase, JobSummary, NodeSummary};
 use wharf_report::human;
 
 use super::nodes::health_name;
-use crate::number::{JobNumber, elements};
 use crate::output::grid::Grid;
 
 /// Characters of a progress bar.

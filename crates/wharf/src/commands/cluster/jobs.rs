@@ -7,6 +7,7 @@ use serde_json::Value;
 use wharf_client::Client;
 use wharf_core::Reshapes;
 use wharf_curve::Number;
+use wharf_job::{Array, JobNumber, elements, shown};
 use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, Plan};
 use wharf_report::human;
 
@@ -18,8 +19,6 @@ use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::{Array, shown};
-use crate::number::{JobNumber, elements};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 

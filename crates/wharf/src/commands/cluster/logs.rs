@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 use wharf_client::Client;
+use wharf_job::JobNumber;
 use wharf_proto::{JobDetail, JobPhase, JobSummary, LogsRequest};
 
 use super::connect::with;
@@ -13,7 +14,6 @@ use super::jobs::id_of;
 use crate::args::LogsArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// How much of the output of a job that failed is shown to those who waited for it.

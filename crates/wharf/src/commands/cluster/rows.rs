@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use wharf_core::JobSpec as Row;
+use wharf_job::{Context, Planned, Words, plan, shown};
 use wharf_proto::JobSpec;
 use wharf_sim::scale_trace;
 
@@ -17,7 +18,6 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
-use crate::jobfile::{Context, Planned, Words, plan, shown};
 use crate::output::Terminal;
 
 /// Submits the rows and tells the jobs' ids as they are taken.
@@ -36,9 +36,8 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
     let specs: Vec<JobSpec> =
         trace.jobs.iter().map(|row| spec(row, args, &context, began_s)).collect::<Result<_, _>>()?;
     if args.dry_run {
-        let planned: Vec<Planned> =
-            specs.into_iter().map(|spec| Planned { spec, ray: None, waits: vec![], slurm: None }).collect();
-        let document = shown::document(&planned);
+        let jobs: Vec<_> = specs.iter().map(shown::spec).collect();
+        let document = serde_json::json!({ "schema": 1, "jobs": jobs });
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
             OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,

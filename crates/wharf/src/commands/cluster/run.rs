@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use wharf_client::Client;
+use wharf_job::Container;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec};
 
@@ -15,7 +16,6 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
-use crate::jobfile::Container;
 use crate::output::Terminal;
 
 /// Runs the command as a job and passes its exit code on.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wharf_client::Client;
+use wharf_job::{Array, Context, Format, JobNumber, Planned, Source, clashes, placeholders, plan, shown};
 use wharf_proto::{Checkpoint, Dependency, JobSpec};
 
 use super::connect::with;
@@ -14,12 +15,10 @@ use super::jobs::id_of;
 use super::logs::show_tail;
 use super::rows;
 use crate::args::{JobFlags, OutputFormat, SubmitArgs};
-use crate::commands::ray;
+use crate::commands::ray::{self, RayJob};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
-use crate::jobfile::{Array, Context, Format, Planned, Source, clashes, placeholders, plan, shown};
-use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// Largest number of unplaceable jobs of a file that are reported.
@@ -40,19 +39,25 @@ pub(in crate::commands) fn submit(args: &SubmitArgs, terminal: &Terminal) -> Res
     let mut planned = planned(args)?;
     planned.iter_mut().for_each(|job| job.spec.allow_root = args.allow_root);
     planned.iter().for_each(|job| warn_about(&job.spec, terminal));
-    if planned.iter().any(|job| job.slurm.is_some()) {
+    if planned.iter().any(|job| job.job.executor.as_ref().is_some_and(|executor| executor.slurm.is_some())) {
         return direct::submit(&planned, args, terminal);
     }
+    let ray = planned.iter().map(RayJob::of).collect::<Result<Vec<_>, _>>()?;
     if args.dry_run {
-        let document = shown::document(&planned);
+        let mut document = shown::document(&planned);
+        for (shown, job) in document["jobs"].as_array_mut().into_iter().flatten().zip(&ray) {
+            if let Some(job) = job {
+                shown["executor"] = serde_json::json!({ "ray": job.address, "job": job });
+            }
+        }
         match terminal.format {
             OutputFormat::Json => terminal.json(&document)?,
             OutputFormat::Table | OutputFormat::Plain | OutputFormat::Csv => terminal.fields(&document)?,
         }
         return Ok(Exit::Ok);
     }
-    if planned.iter().any(|job| job.ray.is_some()) {
-        return ray::submit(args, planned, terminal);
+    if ray.iter().any(Option::is_some) {
+        return ray::submit(args, ray, terminal);
     }
     let is_one = planned.len() == 1 && planned.iter().all(|job| job.spec.array.len() <= 1);
     if args.follow && !is_one {
@@ -103,14 +108,14 @@ fn planned(args: &SubmitArgs) -> Result<Vec<Planned>, CliError> {
             return Err(CliError::usage("nothing to submit")
                 .hint("give a job file, or a command after `--`: wharf submit -- python train.py"));
         }
-        return plan(None, &flags, &context);
+        return Ok(plan(None, &flags, &context)?);
     };
     let (name, text) = read(path)?;
     let format = args.format.or_else(|| Format::of(path)).ok_or_else(|| {
         CliError::usage(format!("cannot detect the format of `{name}`"))
             .hint("set `--format yaml`, `toml` or `json`; a command goes after `--`")
     })?;
-    plan(Some(Source { name: &name, text: &text, format }), &flags, &context)
+    Ok(plan(Some(Source { name: &name, text: &text, format }), &flags, &context)?)
 }
 
 /// Gives a job the checkpoint directory of an earlier one.

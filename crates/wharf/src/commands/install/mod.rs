@@ -11,12 +11,12 @@ use std::process::Command;
 use clap_complete::Shell;
 use nix::unistd::geteuid;
 use serde_json::json;
+use wharf_document::node::{Node, Value};
 
 use super::cluster::address;
 use crate::args::{InstallCommand, InstallWorkerArgs, OutputFormat, PlaceArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
-use crate::jobfile::node::{Node, Value};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 use crate::pages;

@@ -1,6 +1,7 @@
 //! Jobs of a Ray cluster that is there already, through Ray's Jobs API: another executor than Wharf's own workers.
 
 mod http;
+mod job;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use self::http::Address;
+pub(super) use self::job::RayJob;
 use super::cluster::runtime;
 use crate::args::{OutputFormat, RayCommand, SubmitArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
-use crate::jobfile::{Planned, RayJob};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -218,11 +219,11 @@ fn list(address: &str, terminal: &Terminal) -> Result<Exit, CliError> {
 /// `wharf submit` for jobs whose executor is a Ray cluster.
 pub(super) fn submit(
     args: &SubmitArgs,
-    planned: Vec<Planned>,
+    jobs: Vec<Option<RayJob>>,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
-    let count = planned.len();
-    let jobs: Vec<RayJob> = planned.into_iter().filter_map(|job| job.ray).collect();
+    let count = jobs.len();
+    let jobs: Vec<RayJob> = jobs.into_iter().flatten().collect();
     if jobs.len() < count {
         return Err(CliError::usage("cannot mix jobs for a Ray cluster with others")
             .hint("submit them from two files"));

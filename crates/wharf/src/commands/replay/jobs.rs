@@ -68,7 +68,7 @@ mod tests {
         let mut job = JobSpec::new("a", Time::ZERO, 4, 10.0, 100.0);
         job.deadline = Some(Time::from_seconds(30.0));
         let spec = paced(&job, 1000.0);
-        assert_eq!(wharf_head::check::check(&spec), Ok(()));
+        assert_eq!(wharf_job::check::check(&spec), Ok(()));
         assert!(spec.paced && spec.command.is_empty());
         assert_eq!((spec.iterations, spec.iteration_ms, spec.deadline_s), (10.0, 100.0, 1030.0));
     }

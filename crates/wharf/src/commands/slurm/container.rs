@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use wharf_job::{Container, Mount};
 use wharf_proto as proto;
 use wharf_slurm::{Refusal, Request, joined};
 
 use super::Fail;
-use crate::jobfile::{Container, Mount};
 
 /// Variables of the submitting machine that are wrong within an image, which has its own.
 const OF_THE_MACHINE: &[&str] =

@@ -1,6 +1,7 @@
 //! `wharf explain`: what a job waits for, who is ahead, what would let it start, and when it will.
 
 use wharf_core::{Command, Engine, JobId, JobSpec, NodeShare, NodeSpec, Phase, Regime, Time};
+use wharf_job::JobNumber;
 use wharf_sim::forecast::{CONFIDENCE, Forecast, forecast};
 use wharf_sim::{Recorder, go_on};
 
@@ -12,7 +13,6 @@ use crate::args::{ExplainJobArgs, OutputFormat};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::moment;
-use crate::number::JobNumber;
 use crate::output::Terminal;
 
 /// So many jobs are named; of the others, how many there are.

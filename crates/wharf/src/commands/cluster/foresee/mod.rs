@@ -11,6 +11,7 @@ use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
 use wharf_head::PolicyChoice;
 use wharf_head::http::{Compare, Comparing, Foresee, Foreseen};
 use wharf_head::live::{Live, LiveJob};
+use wharf_job::JobNumber;
 use wharf_perf::Profile;
 use wharf_proto::Exported;
 use wharf_reproduce::policies;
@@ -23,7 +24,6 @@ pub(in crate::commands) use whatif::whatif;
 
 use super::regime;
 use crate::error::{CliError, ErrorKind, translate};
-use crate::number::JobNumber;
 
 /// How many jobs that are over tell about those that are not.
 const PAST_MAX: u32 = 5000;

@@ -6,6 +6,7 @@ mod table;
 use std::path::PathBuf;
 
 use wharf_client::Client;
+use wharf_job::{Format, Source, Sweep, sweep};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
     ChangeJobsRequest, JobMetrics, JobPhase, JobSpec, JobSummary, ListJobsRequest, MetricsRequest,
@@ -21,7 +22,6 @@ use crate::args::{
 };
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::jobfile::{Format, Source, Sweep, sweep};
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
@@ -90,7 +90,7 @@ fn planned(args: &TuneStartArgs) -> Result<Sweep, CliError> {
         CliError::usage(format!("cannot detect the format of `{name}`"))
             .hint("set `--format yaml`, `toml` or `json`")
     })?;
-    sweep(Source { name: &name, text: &text, format }, &args.job.to_job(&[]), &context)
+    Ok(sweep(Source { name: &name, text: &text, format }, &args.job.to_job(&[]), &context)?)
 }
 
 /// A name as a folder can have it.

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use wharf_job::Sweep;
 
 use crate::error::{CliError, ErrorKind};
-use crate::jobfile::Sweep;
 use crate::staging::StagedFile;
 
 /// What is known of a sweep.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use wharf_curve::Number;
+use wharf_job::JobNumber;
 use wharf_proto::{JobMetrics, JobSummary, MetricPoints};
 
 use super::super::metrics;
 use super::store::{Record, csv_text};
 use crate::error::CliError;
-use crate::number::JobNumber;
 
 /// One element.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use wharf_proto::JobSummary;
 
-use crate::jobfile::Array;
+use crate::array::Array;
 
 /// Characters of indexes in a list; more are left out.
 const INDEXES_MAX: usize = 24;

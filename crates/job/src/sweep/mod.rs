@@ -8,50 +8,48 @@ mod tests;
 
 use std::path::Path;
 
+use wharf_document::decode::{Decode, Fields, Problem, place_of};
+use wharf_document::node::{Node, Value};
 use wharf_proto::{Configuration, JobSpec, Parameters};
 
-use super::Format;
-use super::array::Array;
-use super::decode::{Decode, Fields, Problem, place_of};
-use super::job::Job;
-use super::node::{Node, Value};
-use super::plan::{Source, of_file};
-use super::resolve::{Context, Resolved, Wrong, path_below, resolve};
-use super::units::UnitError;
-use crate::error::CliError;
-pub(crate) use clash::clashes;
+use crate::array::Array;
+use crate::error::{FieldError, JobError};
+use crate::job::Job;
+use crate::plan::{Source, of_file};
+use crate::resolve::{Context, Resolved, path_below, resolve};
+use crate::units::UnitError;
+pub use clash::clashes;
 use clash::shares_checkpoint_dir;
-pub(crate) use placeholders::{Placeholders, placeholders};
-use search::{Domain, Search};
+pub use placeholders::{Placeholders, placeholders};
+use search::{Domain, Kind, Search};
 
 /// What a sweep file says.
 const FIELDS: &[&str] = &["name", "parameters", "search", "count", "seed", "csv", "job"];
 
 /// A sweep that can be submitted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     /// What it is called.
-    pub(crate) name: String,
+    pub name: String,
     /// The array, with all parameters.
-    pub(crate) spec: JobSpec,
+    pub spec: JobSpec,
 }
 
 impl Sweep {
     /// The parameters' names, and the configurations by index.
-    pub(crate) fn parameters(&self) -> (&[String], &[Configuration]) {
+    #[must_use]
+    pub fn parameters(&self) -> (&[String], &[Configuration]) {
         self.spec.parameters.as_ref().map_or((&[], &[]), |all| (&all.names, &all.rows))
     }
 }
 
 /// Reads a sweep file.
-pub(crate) fn sweep(source: Source<'_>, flags: &Job, context: &Context) -> Result<Sweep, CliError> {
+///
+/// # Errors
+/// [`JobError`] at the field that is wrong.
+pub fn sweep(source: Source<'_>, flags: &Job, context: &Context) -> Result<Sweep, JobError> {
     let read = |problem| of_file(&source, problem);
-    let node = match source.format {
-        Format::Yaml => Node::from_yaml(source.text),
-        Format::Toml => Node::from_toml(source.text),
-        Format::Json => Node::from_json(source.text),
-    };
-    let node = node.map_err(Problem::from).map_err(read)?;
+    let node = source.format.parse(source.text).map_err(read)?;
     decode(&node, flags, context).map_err(read)
 }
 
@@ -68,7 +66,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     let parameters = match (domains, table) {
         (Some(Domains(domains)), None) => {
             let search = Search {
-                kind: fields.take("search")?.unwrap_or_default(),
+                kind: fields.take("search")?.unwrap_or(Kind::Grid),
                 count: fields.take("count")?,
                 seed: fields.take("seed")?.unwrap_or(0),
             };
@@ -99,7 +97,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     let array = Array::new(indexes).map_err(|error| at("parameters", error.to_string()))?;
     let job = Job { array: Some(array), ..flags.clone().over(job) };
     let job = Job { name: job.name.clone().or(name), ..job };
-    let refused = |Wrong { field, message }| at(&format!("job.{field}"), message);
+    let refused = |FieldError { field, message }| at(&format!("job.{field}"), message);
     let Resolved { mut spec, waits, .. } = resolve(&job, context).map_err(refused)?;
     if let Some((_, name, field)) = waits.first() {
         return Err(at(
@@ -108,7 +106,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
         ));
     }
     spec.parameters = Some(parameters);
-    wharf_head::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
+    crate::check::check(&spec).map_err(|error| at("parameters", error.problem.to_string()))?;
     if shares_checkpoint_dir(&spec) {
         let message = "several elements would overwrite each other's checkpoints there; put %a into it, or leave it out: each \
                        element then gets a directory of its own";
@@ -149,7 +147,7 @@ impl Decode for Domains {
             return Err(Problem { place: node.place, field: at.to_owned(), message, hint: None });
         };
         let read = entries.iter().map(|entry| {
-            let domain = Domain::decode(&entry.value, &super::decode::path(at, &entry.key))?;
+            let domain = Domain::decode(&entry.value, &wharf_document::decode::path(at, &entry.key))?;
             Ok((entry.key.clone(), domain))
         });
         read.collect::<Result<_, _>>().map(Self)

@@ -1,19 +1,18 @@
-//! Whether a submitted job makes sense by itself: what the head refuses, and clients can know beforehand.
+//! Whether a job makes sense by itself: clients check it before they send it, and the head checks it again.
 //!
 //! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
 mod container;
+mod notify;
+mod ray;
 mod secrets;
-mod told;
 
 use std::collections::BTreeSet;
 
 use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
 
-use crate::auth::is_name;
-use crate::jobs::batch::check_batch;
-use crate::jobs::parameters;
-use crate::jobs::ray;
+use crate::parameters;
+pub use notify::{WebhookUrl, is_mail_address};
 use secrets::check_environment;
 
 /// The most elements that an array may have.
@@ -44,7 +43,7 @@ pub const LIMITS: &[&str] = &[
 pub const PATTERNS: &str = "jaAxnNu%";
 
 /// The largest number of a signal.
-pub(crate) const SIGNAL_MAX: i32 = 64;
+const SIGNAL_MAX: i32 = 64;
 
 /// Why a job is refused: which of its fields is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,11 +179,15 @@ pub fn check(spec: &JobSpec) -> Result<(), CheckError> {
     if !spec.account.is_empty() && !is_name(&spec.account) {
         return wrong("account", Problem::Account(spec.account.clone()));
     }
-    spec.notify.as_ref().map_or(Ok(()), told::check)?;
+    spec.notify.as_ref().map_or(Ok(()), notify::check)?;
     container::check(spec)
 }
 
-pub(crate) fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
+/// Refuses a field.
+///
+/// # Errors
+/// Always.
+pub fn wrong(field: impl Into<String>, problem: Problem) -> Result<(), CheckError> {
     Err(CheckError { field: field.into(), problem })
 }
 
@@ -208,6 +211,25 @@ fn check_commands(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
+/// A batch script is all that its job runs.
+fn check_batch(spec: &JobSpec) -> Result<(), CheckError> {
+    let Some(batch) = spec.batch.as_ref().filter(|_| spec.launcher() == Launcher::Batch) else {
+        return wrong("batch", Problem::Besides("another launcher"));
+    };
+    if !spec.command.is_empty() || !spec.steps.is_empty() || !spec.activate.is_empty() {
+        return wrong("command", Problem::Besides("a batch script"));
+    }
+    if batch.script.is_empty() && !batch.is_allocation {
+        return wrong("script", Problem::Empty);
+    }
+    if !(0..=SIGNAL_MAX).contains(&batch.signal) {
+        return wrong("signal", Problem::Signal(batch.signal));
+    }
+    check_text("script", &batch.script)?;
+    check_path("input", &batch.input)?;
+    batch.arguments.iter().try_for_each(|word| check_text("arguments", word))
+}
+
 fn check_step(field: &str, step: &Step) -> Result<(), CheckError> {
     check_label(&format!("{field}.name"), &step.name)?;
     check_command(&format!("{field}.command"), &step.command)?;
@@ -223,18 +245,29 @@ fn check_command(field: &str, command: &[String]) -> Result<(), CheckError> {
     command.iter().try_for_each(|word| check_text(field, word))
 }
 
-pub(crate) fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
+fn check_text(field: &str, text: &str) -> Result<(), CheckError> {
     if text.contains('\0') { wrong(field, Problem::Nul) } else { Ok(()) }
 }
 
+/// Whether a text can be the name of a user, an account or a node: nothing that a path, a shell or an option could misread.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    !text.is_empty() && text.len() <= 64 && text.chars().all(is_fine) && !text.starts_with(['-', '.'])
+}
+
 /// Whether a character could change what a terminal shows around it: control characters, and those that reorder or break lines.
+#[must_use]
 pub fn is_disruptive(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Checks a text that people see in lists, such as a name or a reason.
-pub(crate) fn check_label(field: &str, text: &str) -> Result<(), CheckError> {
+///
+/// # Errors
+/// [`CheckError`] for a character that does not belong there, and for a text that is too long.
+pub fn check_label(field: &str, text: &str) -> Result<(), CheckError> {
     check_text(field, text)?;
     match text.chars().find(|&letter| is_disruptive(letter)) {
         Some(letter) => wrong(field, Problem::Disruptive(letter.escape_unicode().to_string())),
@@ -341,7 +374,7 @@ fn check_paths(spec: &JobSpec) -> Result<(), CheckError> {
     Ok(())
 }
 
-pub(crate) fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
+fn check_path(field: &str, path: &str) -> Result<(), CheckError> {
     check_text(field, path)?;
     if path.is_empty() || path.starts_with('/') {
         return Ok(());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use wharf_head::check::ARRAY_MAX;
+use crate::check::ARRAY_MAX;
 
 /// The indexes of an array's elements, in ascending order without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

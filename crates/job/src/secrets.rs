@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use wharf_document::decode::{Decode, Problem};
+use wharf_document::node::{Node, Value};
 use wharf_proto as proto;
 
-use super::decode::{Decode, Problem};
-use super::job::Job;
-use super::node::{Node, Value};
-use super::resolve::{Context, Wrong, path_below};
+use crate::error::FieldError;
+use crate::job::Job;
+use crate::resolve::{Context, path_below};
 
 /// Where the value of a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +78,10 @@ impl Decode for SecretSources {
 }
 
 /// The values of a job's secrets.
-pub(super) fn secrets(job: &Job, context: &Context) -> Result<Option<proto::Secrets>, Wrong> {
+pub(crate) fn secrets(job: &Job, context: &Context) -> Result<Option<proto::Secrets>, FieldError> {
     let Some(SecretSources(sources)) = &job.secrets else { return Ok(None) };
-    let value = |(name, source): (&String, &SecretSource)| -> Result<(String, String), Wrong> {
-        let wrong = |message: String| Wrong { field: format!("secrets.{name}"), message };
+    let value = |(name, source): (&String, &SecretSource)| -> Result<(String, String), FieldError> {
+        let wrong = |message: String| FieldError { field: format!("secrets.{name}"), message };
         let value = match source {
             SecretSource::Env(variable) => {
                 let variable = if variable.is_empty() { name } else { variable };

@@ -7,14 +7,16 @@ use std::collections::BTreeSet;
 
 use wharf_proto::{JobSpec, Parameters, Step};
 
-use crate::jobs::check::Problem;
+use crate::check::Problem;
 
 /// The values of one element.
-pub(crate) struct Chosen<'a>(Vec<(&'a str, &'a str)>);
+#[derive(Clone, Debug)]
+pub struct Chosen<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Chosen<'a> {
     /// Those of an element; none for a job without any.
-    pub(crate) fn of(spec: &'a JobSpec, index: Option<u32>) -> Self {
+    #[must_use]
+    pub fn of(spec: &'a JobSpec, index: Option<u32>) -> Self {
         let found = spec.parameters.as_ref().zip(index).and_then(|(parameters, index)| {
             let row = parameters.rows.get(index as usize)?;
             Some(
@@ -25,7 +27,8 @@ impl<'a> Chosen<'a> {
     }
 
     /// The text with values in the place of `{name}`. Other braces stay as they are, and values are not looked at again.
-    pub(crate) fn fill(&self, text: &str) -> String {
+    #[must_use]
+    pub fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('{').filter(|_| !self.0.is_empty()) {
@@ -49,17 +52,22 @@ impl<'a> Chosen<'a> {
         filled + rest
     }
 
-    pub(crate) fn fill_all(&self, texts: &[String]) -> Vec<String> {
+    /// The texts, filled in.
+    #[must_use]
+    pub fn fill_all(&self, texts: &[String]) -> Vec<String> {
         texts.iter().map(|text| self.fill(text)).collect()
     }
 
-    pub(crate) fn fill_step(&self, step: &Step) -> Step {
+    /// A step, filled in.
+    #[must_use]
+    pub fn fill_step(&self, step: &Step) -> Step {
         let env = step.env.iter().map(|(name, value)| (name.clone(), self.fill(value))).collect();
         Step { name: self.fill(&step.name), command: self.fill_all(&step.command), env }
     }
 
     /// The variables that an element has: its own with values filled in, and one for each parameter.
-    pub(crate) fn variables<M>(&self, env: &M) -> M
+    #[must_use]
+    pub fn variables<M>(&self, env: &M) -> M
     where
         M: Clone + Extend<(String, String)> + FromIterator<(String, String)>,
         for<'m> &'m M: IntoIterator<Item = (&'m String, &'m String)>,

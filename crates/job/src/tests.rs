@@ -1,17 +1,20 @@
-//! Job files, good and bad: what they become, and what is said of them.
+//! Job files, good and bad: the specs and the errors that they become.
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::shown::document;
 use super::{
-    Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Executor, Format, Job, Planned, SlurmExecutor, Source,
-    job, plan,
+    Container, Context, EXAMPLE_JSON, EXAMPLE_TOML, EXAMPLE_YAML, Executor, Format, Job, JobError, Mount,
+    Planned, SlurmExecutor, Source, job, plan,
 };
-use crate::args::{Cli, Command};
-use crate::output::style::Styles;
+
+/// An error as the command line prints it.
+pub(crate) fn rendered(error: &JobError) -> String {
+    let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    format!("error: {error}\n{hint}")
+}
 
 fn context() -> Context {
     Context {
@@ -25,13 +28,9 @@ fn context() -> Context {
     }
 }
 
-fn with_flags(text: &str, format: Format, flags: &Job) -> Result<Vec<Planned>, String> {
-    let source = Source { name: "job", text, format };
-    plan(Some(source), flags, &context()).map_err(|error| error.render(&Styles::plain()))
-}
-
 fn planned(text: &str, format: Format) -> Result<Vec<Planned>, String> {
-    with_flags(text, format, &Job::default())
+    let source = Source { name: "job", text, format };
+    plan(Some(source), &Job::default(), &context()).map_err(|error| rendered(&error))
 }
 
 /// A YAML job's spec, without what every job has.
@@ -63,8 +62,9 @@ fn refusal(text: &str, format: Format) -> String {
 #[test]
 fn every_form_gives_the_same_spec() {
     let yaml = planned(EXAMPLE_YAML, Format::Yaml).unwrap();
-    assert_eq!(planned(EXAMPLE_TOML, Format::Toml).unwrap(), yaml);
-    assert_eq!(planned(EXAMPLE_JSON, Format::Json).unwrap(), yaml);
+    for (text, format) in [(EXAMPLE_TOML, Format::Toml), (EXAMPLE_JSON, Format::Json)] {
+        assert_eq!(document(&planned(text, format).unwrap()), document(&yaml));
+    }
     insta::assert_snapshot!(serde_json::to_string_pretty(&document(&yaml)["jobs"][0]).unwrap(), @r#"
     {
       "activate": [
@@ -443,67 +443,6 @@ jobs:
     "#);
 }
 
-/// What flags say.
-fn flags(words: &str) -> Job {
-    let words = ["wharf", "submit"].into_iter().chain(words.split_whitespace());
-    match Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).command {
-        Command::Submit(args) => args.to_job(),
-        _ => panic!("another command"),
-    }
-}
-
-#[test]
-fn flags_lie_over_the_file() {
-    let text = "
-name: file
-command: from file
-gang: {nodes: 2, devices_per_node: 4, types: [v100]}
-time_limit: 1h
-env: {A: file, B: file}
-limits: {nofile: 10}
-retries: {count: 1, codes: [7]}
-notify: {on: failed, webhook: http://host/}
-";
-    let over = |words: &str| {
-        let planned = with_flags(text, Format::Yaml, &flags(words)).unwrap();
-        document(&planned)["jobs"][0].clone()
-    };
-    for (words, path, expected) in [
-        ("", "/name", json!("file")),
-        ("--name flag", "/name", json!("flag")),
-        ("-- from flag", "/command", json!(["from", "flag"])),
-        ("--gang 3", "/gang", json!({"devices": 3, "types": ["v100"]})),
-        ("--type a40", "/gang", json!({"devices": 8, "nodes": 2, "types": ["a40"]})),
-        (
-            "--gang 2-4 --type a40 --type k80",
-            "/gang",
-            json!({"devices": 2, "min": 2, "max": 4, "types": ["a40", "k80"]}),
-        ),
-        ("--time-limit 2d", "/time_limit_s", json!(172_800.0)),
-        ("--env A=flag --env C=x=y", "/env", json!({"A": "flag", "B": "file", "C": "x=y", "HOME": "/h/ann"})),
-        ("--limit memlock=unlimited", "/limits", json!({"memlock": "unlimited", "nofile": 10})),
-        ("--retries 5", "/retry_codes", json!([7])),
-        ("--notify-on started,end", "/notify/on", json!(["started", "finished", "failed", "cancelled"])),
-        ("--notify-on started", "/notify/webhook", json!("http://host/")),
-        ("--array 0-3", "/array", json!([0, 1, 2, 3])),
-        ("--after-ok 3,4", "/dependencies/1", json!({"kind": "after_ok", "job": 4})),
-        (
-            "--venv /v --module a --activate true",
-            "/activate",
-            json!(["module load a", ". /v/bin/activate", "true"]),
-        ),
-        ("--priority -3", "/priority", json!(-3)),
-        ("--held", "/held", json!(true)),
-    ] {
-        let shown = over(words);
-        assert_eq!(shown.pointer(path), Some(&expected), "{words}: {shown}");
-    }
-    let steps = with_flags("steps: [{command: a}]", Format::Yaml, &flags("-- b")).unwrap();
-    assert_eq!(steps[0].spec.command, ["b"], "a command takes the place of steps");
-    let several = with_flags("jobs: [{command: a}, {command: b}]", Format::Yaml, &flags("--name x"));
-    assert!(several.unwrap_err().contains("a name or command cannot apply to all"));
-}
-
 #[test]
 fn variables_of_a_file_are_under_the_jobs_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -536,7 +475,7 @@ fn examples_in_the_repository_can_be_submitted() {
         let name = path.display().to_string();
         let context = Context { folder: path.parent().unwrap().to_owned(), ..context() };
         let planned = plan(Some(Source { name: &name, text: &text, format }), &Job::default(), &context);
-        assert!(planned.is_ok(), "{}", planned.unwrap_err().render(&Styles::plain()));
+        assert!(planned.is_ok(), "{}", rendered(&planned.unwrap_err()));
     }
 }
 
@@ -558,8 +497,8 @@ fn every_field_is_documented_and_every_example_works() {
         ("nccl", job::Nccl::FIELDS),
         ("notify", job::Notify::FIELDS),
         ("checkpoint", job::Checkpoint::FIELDS),
-        ("container", job::Container::FIELDS),
-        ("container", job::Mount::FIELDS),
+        ("container", Container::FIELDS),
+        ("container", Mount::FIELDS),
         ("executor", SlurmExecutor::FIELDS),
     ];
     for (record, fields) in records {
@@ -580,7 +519,7 @@ fn every_field_is_documented_and_every_example_works() {
         let block = if has_command { block.to_owned() } else { format!("command: python train.py\n{block}") };
         let source = Source { name: "docs/jobs.md", text: &block, format: Format::Yaml };
         let planned = plan(Some(source), &Job::default(), &context);
-        assert!(planned.is_ok(), "{block}\n{}", planned.unwrap_err().render(&Styles::plain()));
+        assert!(planned.is_ok(), "{block}\n{}", rendered(&planned.unwrap_err()));
         examples += 1;
     }
     assert!(examples >= Job::FIELDS.len(), "one example for each field: {examples}");

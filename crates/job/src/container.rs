@@ -1,19 +1,18 @@
-//! The container that a job runs in, as job files and flags say it.
+//! The container that a job runs in, as job files and flags have it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::ValueEnum;
+use wharf_document::decode::{Decode, Fields, Problem, written};
+use wharf_document::node::{Node, Value};
 use wharf_proto as proto;
 use wharf_proto::container as wire;
 
-use super::choice::{NoChoice, choice};
-use super::decode::{Decode, Fields, Problem, written};
-use super::job::{Limits, record};
-use super::node::{Node, Value};
-use super::units::UnitError;
-use super::words::Words;
+use crate::choice::{Network, Runtime};
+use crate::job::{Limits, record};
+use crate::units::UnitError;
+use crate::words::Words;
 
 record! {
     /// What a job runs in.
@@ -70,73 +69,6 @@ record! {
         dst: String,
         /// Whether it can only be read.
         ro: bool,
-    }
-}
-
-/// A program that runs containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Runtime {
-    /// What the node has that fits the image
-    Auto,
-    /// Docker
-    Docker,
-    /// Podman
-    Podman,
-    /// Apptainer
-    Apptainer,
-    /// Singularity
-    Singularity,
-    /// Charliecloud
-    Charliecloud,
-}
-
-impl From<Runtime> for wire::Runtime {
-    fn from(runtime: Runtime) -> Self {
-        match runtime {
-            Runtime::Auto => Self::Auto,
-            Runtime::Docker => Self::Docker,
-            Runtime::Podman => Self::Podman,
-            Runtime::Apptainer => Self::Apptainer,
-            Runtime::Singularity => Self::Singularity,
-            Runtime::Charliecloud => Self::Charliecloud,
-        }
-    }
-}
-
-impl FromStr for Runtime {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
-    }
-}
-
-/// What a container sees of the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Network {
-    /// The node's own
-    Host,
-    /// One of its own, behind the node's
-    Bridge,
-    /// Nothing
-    None,
-}
-
-impl From<Network> for wire::Network {
-    fn from(network: Network) -> Self {
-        match network {
-            Network::Host => Self::Host,
-            Network::Bridge => Self::Bridge,
-            Network::None => Self::None,
-        }
-    }
-}
-
-impl FromStr for Network {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
     }
 }
 
@@ -218,8 +150,9 @@ impl Decode for Container {
 }
 
 impl Container {
-    /// As the contract has it. `path` makes a path of the node absolute: relative ones are below the job file.
-    pub(crate) fn to_wire(&self, path: impl Fn(&str) -> PathBuf) -> proto::Container {
+    /// The container as the contract has it. `path` makes a path of the node absolute: relative ones are below the job file.
+    #[must_use]
+    pub fn to_wire(&self, path: impl Fn(&str) -> PathBuf) -> proto::Container {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let file = |name: &str| if is_path(name) { text(&path(name)) } else { name.to_owned() };
         let mounts = self.mounts.iter().flatten().map(|mount| proto::Mount {

@@ -3,12 +3,35 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use super::job::{Nccl, Xla};
-use super::words;
-use wharf_head::is_secret_name;
+use crate::job::{Job, Nccl, Xla};
+use crate::words;
+
+/// Parts of variables' names, between underscores, that secrets have.
+const SECRET_WORDS: [&str; 5] = ["KEY", "KEYS", "PASSPHRASE", "AUTHORIZATION", "COOKIE"];
+/// Ends of such parts.
+const SECRET_ENDS: [&str; 10] = [
+    "TOKEN",
+    "TOKENS",
+    "SECRET",
+    "SECRETS",
+    "PASSWORD",
+    "PASSWORDS",
+    "PASSWD",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "APIKEY",
+];
+
+/// Whether a variable is named like a secret, as `WANDB_API_KEY` or `HF_TOKEN`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let is_secret =
+        |part: &str| SECRET_WORDS.contains(&part) || SECRET_ENDS.iter().any(|end| part.ends_with(end));
+    name.to_uppercase().split(['_', '-', '.']).any(is_secret)
+}
 
 /// Variables by name.
-pub(crate) type Variables = BTreeMap<String, String>;
+pub type Variables = BTreeMap<String, String>;
 
 /// What a job usually gets of the shell that submits it: where programs and libraries are found, and the language. Names that
 /// end with `*` stand for all that begin so.
@@ -136,8 +159,19 @@ pub(crate) fn read_lines(text: &str) -> Result<Variables, (usize, String)> {
     Ok(variables)
 }
 
+impl Job {
+    /// The variables of its settings, then those that it sets itself.
+    #[must_use]
+    pub fn variables(&self) -> Variables {
+        let mut variables = self.xla.as_ref().map(of_xla).unwrap_or_default();
+        variables.extend(self.nccl.as_ref().map(of_nccl).unwrap_or_default());
+        variables.extend(self.env.clone().unwrap_or_default());
+        variables
+    }
+}
+
 /// XLA's settings as JAX and XLA read them.
-pub(crate) fn of_xla(xla: &Xla) -> Variables {
+fn of_xla(xla: &Xla) -> Variables {
     let mut variables = Variables::new();
     if let Some(fraction) = xla.memory_fraction {
         variables.insert("XLA_PYTHON_CLIENT_MEM_FRACTION".into(), fraction.0.to_string());
@@ -152,7 +186,7 @@ pub(crate) fn of_xla(xla: &Xla) -> Variables {
 }
 
 /// NCCL's settings as NCCL reads them.
-pub(crate) fn of_nccl(nccl: &Nccl) -> Variables {
+fn of_nccl(nccl: &Nccl) -> Variables {
     let bit = |value: Option<bool>| value.map(|value| if value { "1" } else { "0" }.to_owned());
     let number = |value: Option<u32>| value.map(|value| value.to_string());
     let settings = [
@@ -191,6 +225,27 @@ mod tests {
             "WHARF_HOME",
         ];
         names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect()
+    }
+
+    #[test]
+    fn names_of_secrets_are_recognised() {
+        for name in [
+            "WANDB_API_KEY",
+            "HF_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "db_password",
+            "KEY",
+            "GitHubToken",
+            "SSH_PASSPHRASE",
+            "MY_CREDENTIALS",
+            "OPENAI_APIKEY",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["PATH", "TOKENIZERS_PARALLELISM", "MONKEY", "KEYBOARD", "HOME", "PWD", "SECRETARY_NAME"]
+        {
+            assert!(!is_secret_name(name), "{name}");
+        }
     }
 
     #[test]

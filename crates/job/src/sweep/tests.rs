@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::output::style::Styles;
+use crate::document::Format;
+use crate::tests::rendered;
 
 fn context(folder: PathBuf) -> Context {
     Context {
@@ -19,7 +20,7 @@ fn context(folder: PathBuf) -> Context {
 
 fn read(text: &str) -> Result<Sweep, String> {
     let source = Source { name: "sweep", text, format: Format::Yaml };
-    sweep(source, &Job::default(), &context("/files".into())).map_err(|error| error.render(&Styles::plain()))
+    sweep(source, &Job::default(), &context("/files".into())).map_err(|error| rendered(&error))
 }
 
 fn rows(text: &str) -> Vec<String> {

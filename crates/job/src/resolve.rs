@@ -7,62 +7,46 @@ use wharf_proto as proto;
 use wharf_proto::dependency::Kind;
 use wharf_proto::{JobSpec, ResourceLimit};
 
-use super::environment::{self, Export, Variables};
-use super::executor::{self, SlurmExecutor};
-use super::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, OnTimeLimit, Ray};
-use super::ray::{RayJob, ray_job};
-use super::units::{Deadline, Seconds, Size};
-use super::words::Words;
+use crate::choice::OnTimeLimit;
+use crate::environment::{self, Export, Variables};
+use crate::error::FieldError;
+use crate::executor;
+use crate::job::{Activate, Checkpoint, Gang, Job, JobRef, Notify, Ray, Step};
+use crate::units::{Deadline, Seconds, Size};
+use crate::words::Words;
 
 /// How long a job may take to stop where it does not say.
 const GRACE_S: f64 = 10.0;
 
 /// Where and when a job is submitted.
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub struct Context {
     /// The folder that it is submitted from.
-    pub(crate) workdir: PathBuf,
+    pub workdir: PathBuf,
     /// The folder of the job file: files that it names are looked for there.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Who submits it.
-    pub(crate) user: String,
+    pub user: String,
     /// Default account; empty: none.
-    pub(crate) account: String,
+    pub account: String,
     /// Seconds since the Unix epoch.
-    pub(crate) now_s: f64,
+    pub now_s: f64,
     /// The submitting shell's environment.
-    pub(crate) shell: Variables,
+    pub shell: Variables,
     /// Jobs run on their nodes themselves, whatever container their file says.
-    pub(crate) no_container: bool,
-}
-
-/// A field that cannot be, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
-    pub(crate) field: String,
-    pub(crate) message: String,
-}
-
-impl Wrong {
-    pub(super) fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
-    }
+    pub no_container: bool,
 }
 
 /// A job that waits for others: of the cluster in its spec, of the same file here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) spec: JobSpec,
-    /// The same for Ray, where a Ray cluster is to run it.
-    pub(crate) ray: Option<RayJob>,
     /// Which of the file's jobs it waits for, by name; the field that says so.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
-    /// It is for a Slurm instead of the head.
-    pub(crate) slurm: Option<SlurmExecutor>,
 }
 
 /// Makes a spec of a job and checks it.
-pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
+pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, FieldError> {
     let mut job = job.clone();
     if context.no_container {
         job.container = None;
@@ -81,7 +65,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         gang: Some(gang(job)?),
         command: words(job.command.as_ref()),
         env: variables(job, context)?.into_iter().collect(),
-        secrets: super::secrets::secrets(job, context)?,
+        secrets: crate::secrets::secrets(job, context)?,
         output: file(&job.output),
         error_output: file(&job.error),
         priority: job.priority.unwrap_or_default(),
@@ -99,7 +83,7 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
         model: job.model.clone().unwrap_or_default(),
         batch_size: job.batch_size.unwrap_or_default(),
         held: job.held.unwrap_or_default(),
-        array: job.array.clone().map(super::array::Array::into_indexes).unwrap_or_default(),
+        array: job.array.clone().map(crate::array::Array::into_indexes).unwrap_or_default(),
         steps: steps(job),
         launcher: job.launcher.map_or(proto::Launcher::Plain, Into::into).into(),
         ray: job.ray.as_ref().map(ray),
@@ -131,18 +115,15 @@ pub(crate) fn resolve(job: &Job, context: &Context) -> Result<Resolved, Wrong> {
             .map(|container| container.to_wire(|name| path_below(context, &context.folder, name))),
         ..JobSpec::default()
     };
-    let checked = wharf_head::check::check(&spec);
-    checked.map_err(|error| Wrong { field: error.field, message: error.problem.to_string() })?;
-    let ray = ray_job(job, &spec)?;
-    let slurm = job.executor.as_ref().and_then(|executor| executor.slurm.clone());
-    if slurm.is_some() {
+    crate::check::check(&spec)?;
+    if job.executor.as_ref().is_some_and(|executor| executor.slurm.is_some()) {
         executor::refuse_for_slurm(job)?;
         if !executor::names_devices(job) {
             // Slurm gives it processors then, and no GPU.
             spec.gang.get_or_insert_default().devices = 0;
         }
     }
-    Ok(Resolved { spec, ray, waits, slurm })
+    Ok(Resolved { spec, waits })
 }
 
 fn seconds(duration: Option<Seconds>) -> f64 {
@@ -158,7 +139,7 @@ fn words(words: Option<&Words>) -> Vec<String> {
 }
 
 /// A path below `base` unless it is absolute; `~/` is the submitting user's home.
-pub(super) fn path_below(context: &Context, base: &Path, name: &str) -> PathBuf {
+pub(crate) fn path_below(context: &Context, base: &Path, name: &str) -> PathBuf {
     let below_home = if name == "~" { Some("") } else { name.strip_prefix("~/") };
     match (below_home, context.shell.get("HOME")) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
@@ -208,7 +189,7 @@ fn file_name(path: &str) -> &str {
 }
 
 fn steps(job: &Job) -> Vec<proto::Step> {
-    let step = |step: &super::job::Step| proto::Step {
+    let step = |step: &Step| proto::Step {
         name: step.name.clone().unwrap_or_default(),
         command: words(step.command.as_ref()),
         env: step.env.clone().unwrap_or_default().into_iter().collect(),
@@ -216,13 +197,13 @@ fn steps(job: &Job) -> Vec<proto::Step> {
     job.steps.iter().flatten().map(step).collect()
 }
 
-fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
+fn gang(job: &Job) -> Result<proto::Gang, FieldError> {
     let gang = job.gang.clone().unwrap_or_default();
     let types = gang.types.clone().unwrap_or_default();
     let every_node = job.per_node.unwrap_or_default();
     let every_device = gang.all.unwrap_or_default();
     if every_device && !every_node {
-        return Err(Wrong::new(
+        return Err(FieldError::new(
             "gang.all",
             "all devices of a node are for jobs on every node; set `per_node: true`",
         ));
@@ -236,7 +217,7 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
     ] {
         if value == Some(0) {
             let message = "expected 1 or more";
-            return Err(Wrong::new(&format!("gang.{name}"), message));
+            return Err(FieldError::new(&format!("gang.{name}"), message));
         }
     }
     if every_node {
@@ -248,7 +229,7 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
         {
             let message =
                 "with `per_node`, a gang can only have `types` and either `devices` of each node or `all`";
-            return Err(Wrong::new("per_node", message));
+            return Err(FieldError::new("per_node", message));
         }
         return Ok(proto::Gang {
             every_node,
@@ -271,8 +252,8 @@ fn gang(job: &Job) -> Result<proto::Gang, Wrong> {
 }
 
 /// All devices, and on how many nodes; 0 nodes are as many as the policy likes.
-fn size(gang: &Gang) -> Result<(u32, u32), Wrong> {
-    let wrong = |message: String| Err(Wrong::new("gang", message));
+fn size(gang: &Gang) -> Result<(u32, u32), FieldError> {
+    let wrong = |message: String| Err(FieldError::new("gang", message));
     match (gang.devices, gang.nodes, gang.devices_per_node) {
         (Some(devices), None, Some(each)) if devices.is_multiple_of(each) => Ok((devices, devices / each)),
         (Some(devices), None, Some(each)) => {
@@ -322,7 +303,7 @@ fn dependencies(job: &Job) -> (Vec<proto::Dependency>, Waits) {
 }
 
 /// The shell's variables, then those of the file, then those of settings, then the job's own: the last word wins.
-fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
+fn variables(job: &Job, context: &Context) -> Result<Variables, FieldError> {
     // What the shell's variables point to is not within a container.
     let export = || if job.container.is_some() { Export::nothing() } else { Export::default() };
     let mut variables = job.export.clone().unwrap_or_else(export).of(&context.shell);
@@ -330,14 +311,13 @@ fn variables(job: &Job, context: &Context) -> Result<Variables, Wrong> {
         let file = path_below(context, &context.folder, name);
         let shown = file.display();
         let read = std::fs::read_to_string(&file);
-        let read = read.map_err(|error| Wrong::new("env_file", format!("cannot read `{shown}`: {error}")))?;
+        let read =
+            read.map_err(|error| FieldError::new("env_file", format!("cannot read `{shown}`: {error}")))?;
         let lines = environment::read_lines(&read);
-        let wrong = |(line, message)| Wrong::new("env_file", format!("{shown}:{line}: {message}"));
+        let wrong = |(line, message)| FieldError::new("env_file", format!("{shown}:{line}: {message}"));
         variables.extend(lines.map_err(wrong)?);
     }
-    variables.extend(job.xla.as_ref().map(environment::of_xla).unwrap_or_default());
-    variables.extend(job.nccl.as_ref().map(environment::of_nccl).unwrap_or_default());
-    variables.extend(job.env.clone().unwrap_or_default());
+    variables.extend(job.variables());
     Ok(variables)
 }
 
@@ -413,11 +393,13 @@ fn checkpoint(checkpoint: &Checkpoint, context: &Context, workdir: &Path) -> pro
     }
 }
 
-fn deadline(deadline: Option<Deadline>, now_s: f64) -> Result<f64, Wrong> {
+fn deadline(deadline: Option<Deadline>, now_s: f64) -> Result<f64, FieldError> {
     match deadline {
         None => Ok(0.0),
         Some(Deadline::In(wait)) => Ok(now_s + wait.0),
         Some(Deadline::At(moment)) if moment > now_s => Ok(moment),
-        Some(Deadline::At(_)) => Err(Wrong::new("deadline", "it has passed already; name a later moment")),
+        Some(Deadline::At(_)) => {
+            Err(FieldError::new("deadline", "it has passed already; name a later moment"))
+        }
     }
 }

@@ -16,7 +16,7 @@ pub enum WordsError {
 ///
 /// # Errors
 /// [`WordsError`] where a quote is open at the end.
-pub(super) fn split(line: &str) -> Result<Vec<String>, WordsError> {
+pub(crate) fn split(line: &str) -> Result<Vec<String>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = line.chars();

@@ -8,7 +8,8 @@ use wharf_proto::JobSpec;
 const WRITTEN: [&str; 8] = ["out", "log", "save", "ckpt", "checkpoint", "result", "dest", "model-dir"];
 
 /// Warnings, in words.
-pub(crate) fn clashes(spec: &JobSpec) -> Vec<String> {
+#[must_use]
+pub fn clashes(spec: &JobSpec) -> Vec<String> {
     if spec.array.len() < 2 {
         return vec![];
     }

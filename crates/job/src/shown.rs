@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use wharf_proto::{
-    Container, Dependency, Gang, JobSpec, Launcher, Mount, Notify, OnNan, OnStall, Ray, Step, dependency,
-    notify,
-};
+use wharf_proto as proto;
+use wharf_proto::{Container, Dependency, Gang, JobSpec, Mount, Notify, Ray, Step, dependency, notify};
 
-use super::{Planned, RayJob};
+use crate::choice::{Choice, Launcher, Network, OnNan, OnStall, Runtime, of_wire};
 use crate::number::JobNumber;
+use crate::plan::Planned;
 
 /// Jobs that would be submitted, in their order.
-pub(crate) fn document(planned: &[Planned]) -> Value {
+#[must_use]
+pub fn document(planned: &[Planned]) -> Value {
     let jobs: Vec<Value> = planned
         .iter()
         .map(|job| {
@@ -20,17 +20,11 @@ pub(crate) fn document(planned: &[Planned]) -> Value {
             let waits = job.waits.iter().map(|(kind, index)| {
                 json!({ "kind": kind_name(*kind), "job": planned.get(*index).map(|other| &other.spec.name) })
             });
-            put(&mut shown, "executor", json!(job.ray.as_ref().map(executed)));
             put(&mut shown, "waits_for", json!(waits.collect::<Vec<_>>()));
             Value::Object(shown)
         })
         .collect();
     json!({ "schema": 1, "jobs": jobs })
-}
-
-/// A Ray cluster, and what it is told.
-fn executed(job: &RayJob) -> Value {
-    json!({ "ray": job.address, "job": job })
 }
 
 /// Adds a field unless it is at its default.
@@ -48,25 +42,25 @@ fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-fn spec(spec: &JobSpec) -> Map<String, Value> {
+/// The name of a choice; empty for the default.
+fn unusual<T: Choice, W: From<T> + PartialEq>(wire: W, default: T) -> &'static str {
+    of_wire(wire).filter(|choice| *choice != default).map_or("", T::name)
+}
+
+/// A job, without the fields that are at their defaults.
+#[must_use]
+pub fn spec(spec: &JobSpec) -> Map<String, Value> {
     let mut fields = Map::new();
     let limits = spec.limits.iter().map(|limit| {
         let value = limit.value.map_or_else(|| json!("unlimited"), |value| json!(value));
         (limit.name.clone(), value)
     });
     let retry = spec.retry.iter().map(|rule| (rule.cause().word().to_owned(), json!(rule.count)));
-    let launcher = match spec.launcher() {
-        Launcher::Plain => "",
-        Launcher::PerDevice => "per-device",
-        Launcher::Torchrun => "torchrun",
-        Launcher::Mpirun => "mpirun",
-        Launcher::Batch => "batch",
-        Launcher::Ray => "ray",
-    };
-    let on_nan = match spec.on_nan() {
-        OnNan::NanIgnore => "",
-        OnNan::NanFail => "fail",
-        OnNan::NanStop => "stop",
+    // The launcher of batch scripts has no name that a document can give.
+    let launcher = if spec.launcher() == proto::Launcher::Batch {
+        "batch"
+    } else {
+        unusual(spec.launcher(), Launcher::Plain)
     };
     let checkpoint = spec.checkpoint.as_ref().map(|checkpoint| {
         let mut fields = Map::new();
@@ -74,11 +68,6 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         put(&mut fields, "resume_codes", json!(checkpoint.resume_codes));
         fields
     });
-    let on_stall = match spec.on_stall() {
-        OnStall::StallReport => "",
-        OnStall::StallRestart => "restart",
-        OnStall::StallFail => "fail",
-    };
     let stages = spec.stages.as_ref().map(|stages| {
         let mut fields = Map::new();
         put(&mut fields, "data_ms", json!(stages.data_ms));
@@ -95,7 +84,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("launcher", json!(launcher)),
         ("ray", json!(spec.ray.as_ref().map(ray))),
         ("data_parallel", json!(spec.data_parallel)),
-        ("on_nan", json!(on_nan)),
+        ("on_nan", json!(unusual(spec.on_nan(), OnNan::Ignore))),
         ("cpus", json!(spec.cpus)),
         ("memory_mib", json!(spec.memory_mib)),
         ("pool", json!(spec.pool)),
@@ -105,7 +94,7 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
         ("time_limit_s", json!(spec.time_limit_s)),
         ("on_time_limit", json!(if spec.requeue_at_limit { "requeue" } else { "" })),
         ("stall_timeout_s", json!(spec.stall_timeout_s)),
-        ("on_stall", json!(on_stall)),
+        ("on_stall", json!(unusual(spec.on_stall(), OnStall::Report))),
         ("weight", json!(spec.weight)),
         ("deadline_s", json!(spec.deadline_s)),
         ("dependencies", json!(spec.dependencies.iter().map(depends).collect::<Vec<_>>())),
@@ -141,10 +130,11 @@ fn spec(spec: &JobSpec) -> Map<String, Value> {
 }
 
 /// A container as a job file would have it.
-pub(crate) fn container(container: &Container) -> Map<String, Value> {
+#[must_use]
+pub fn container(container: &Container) -> Map<String, Value> {
     let mut fields = Map::new();
-    let runtime = container.runtime().as_str_name().to_lowercase();
-    let network = container.network().as_str_name().to_lowercase();
+    let runtime = unusual(container.runtime(), Runtime::Auto);
+    let network = of_wire(container.network()).map_or("", Network::name);
     let mount = |mount: &Mount| {
         let read_only = if mount.read_only { ":ro" } else { "" };
         format!("{}:{}{read_only}", mount.src, mount.dst)
@@ -154,7 +144,7 @@ pub(crate) fn container(container: &Container) -> Map<String, Value> {
     });
     let shm = if container.shm_host { json!("host") } else { json!(container.shm_bytes) };
     for (name, value) in [
-        ("runtime", json!(if runtime == "auto" { String::new() } else { runtime })),
+        ("runtime", json!(runtime)),
         ("image", json!(container.image)),
         ("name", json!(container.name)),
         ("mounts", json!(container.mounts.iter().map(mount).collect::<Vec<_>>())),
@@ -162,7 +152,7 @@ pub(crate) fn container(container: &Container) -> Map<String, Value> {
         ("env_file", json!(container.env_file)),
         ("workdir", json!(container.workdir)),
         ("shm", shm),
-        ("network", json!(if network == "usual" { String::new() } else { network })),
+        ("network", json!(network)),
         ("privileged", json!(container.privileged)),
         ("writable_root", json!(container.writable_root)),
         ("user", json!(container.user)),

@@ -17,7 +17,7 @@ pub struct UnitError {
 
 impl UnitError {
     /// A text that is not what was expected.
-    pub(super) fn new(given: &str, expected: &'static str) -> Self {
+    pub(crate) fn new(given: &str, expected: &'static str) -> Self {
         Self { given: given.to_owned(), expected }
     }
 }

@@ -2,14 +2,14 @@
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use wharf_head::check::ARRAY_MAX;
+use wharf_document::decode::{Decode, Fields, Problem, written};
+use wharf_document::node::{Node, Value};
 use wharf_proto::{Configuration, Parameters};
 
-use super::super::choice::{NoChoice, choice};
-use super::super::decode::{Decode, Fields, Problem, written};
-use super::super::node::{Node, Value};
 use super::number;
-use crate::jobfile::UnitError;
+use crate::check::ARRAY_MAX;
+use crate::choice::choices;
+use crate::units::UnitError;
 
 /// What a parameter can be.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,25 +46,13 @@ impl Decode for Number {
     }
 }
 
-/// How numbers are spread between two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Scale {
-    #[default]
-    Linear,
-    Log,
-}
-
-impl std::str::FromStr for Scale {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
-    }
-}
-
-impl Decode for Scale {
-    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
-        written(node, at, "the name of a scale")
+choices! {
+    /// How numbers are spread between two.
+    Scale: "the name of a scale" {
+        /// Evenly
+        Linear = "linear",
+        /// Evenly in their logarithms
+        Log = "log",
     }
 }
 
@@ -92,7 +80,7 @@ impl Decode for Domain {
         let (Some(Number(min)), Some(Number(max))) = (min, max) else {
             return Err(wrong(node, at, "name values, `from`, `to` and `step`, or `min` and `max`"));
         };
-        let is_log = fields.take::<Scale>("scale")?.unwrap_or_default() == Scale::Log;
+        let is_log = fields.take("scale")? == Some(Scale::Log);
         if min >= max || is_log && min <= 0.0 {
             return Err(wrong(node, at, "`min` has to be below `max`, and above 0 on a logarithmic scale"));
         }
@@ -156,29 +144,15 @@ impl Span {
     }
 }
 
-/// Which combinations are tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Kind {
-    /// All.
-    #[default]
-    Grid,
-    /// The first values of all parameters, then the second ones.
-    List,
-    /// So many, drawn.
-    Random,
-}
-
-impl std::str::FromStr for Kind {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
-    }
-}
-
-impl Decode for Kind {
-    fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
-        written(node, at, "the name of a search")
+choices! {
+    /// Which combinations are tried.
+    pub(super) Kind: "the name of a search" {
+        /// All
+        Grid = "grid",
+        /// The first values of all parameters, then the second ones
+        List = "list",
+        /// So many, drawn
+        Random = "random",
     }
 }
 

@@ -12,17 +12,18 @@ const VARIABLE: &str = "WHARF_PARAM_";
 
 /// What is wrong with the placeholders of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Placeholders {
+pub struct Placeholders {
     /// Parameters without a placeholder, in a job that does not read their variables either.
-    pub(crate) unused: Vec<String>,
+    pub unused: Vec<String>,
     /// Placeholders without a parameter.
-    pub(crate) unknown: Vec<String>,
+    pub unknown: Vec<String>,
     /// The same within a line of shell or another language, where braces mean other things too.
-    pub(crate) doubtful: Vec<String>,
+    pub doubtful: Vec<String>,
 }
 
 /// Compares the placeholders of a job with its parameters.
-pub(crate) fn placeholders(spec: &JobSpec) -> Placeholders {
+#[must_use]
+pub fn placeholders(spec: &JobSpec) -> Placeholders {
     let names: &[String] = spec.parameters.as_ref().map_or(&[], |all| &all.names);
     let written = written(spec);
     let steps = spec.steps.iter().flat_map(|step| step.env.values());

@@ -1,9 +1,10 @@
 //! Who runs a job in the place of the head's own workers.
 
-use super::decode::{Decode, Fields, Problem};
-use super::job::Job;
-use super::node::{Node, Value};
-use super::resolve::Wrong;
+use wharf_document::decode::{Decode, Fields, Problem};
+use wharf_document::node::{Node, Value};
+
+use crate::error::FieldError;
+use crate::job::Job;
 
 /// Who runs a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,22 +44,22 @@ impl SlurmExecutor {
 }
 
 /// Whether a job says what devices it wants; otherwise it only wants to run.
-pub(super) fn names_devices(job: &Job) -> bool {
+pub(crate) fn names_devices(job: &Job) -> bool {
     let gang = job.gang.clone().unwrap_or_default();
     gang.types.is_some()
         || [gang.devices, gang.devices_per_node, gang.min, gang.max].iter().any(Option::is_some)
 }
 
 /// Refuses fields that Slurm would forget, and that a spec does not tell from what is usual.
-pub(super) fn refuse_for_slurm(job: &Job) -> Result<(), Wrong> {
+pub(crate) fn refuse_for_slurm(job: &Job) -> Result<(), FieldError> {
     if job.grace.is_some() {
         let message = "a job of Slurm's own cannot have it; use `--slurm-option --signal=...`";
-        return Err(Wrong::new("grace", message));
+        return Err(FieldError::new("grace", message));
     }
     if job.account.is_some() {
         let message = "it is an account of Wharf's; name Slurm's as `executor: {slurm: {account: NAME}}`, \
                        or with `--slurm-option --account=NAME`";
-        return Err(Wrong::new("account", message));
+        return Err(FieldError::new("account", message));
     }
     Ok(())
 }
@@ -87,8 +88,8 @@ impl Decode for SlurmExecutor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Format, read};
     use super::*;
+    use crate::document::{Format, read};
 
     #[test]
     fn devices_are_named_by_sizes_and_types_but_not_by_nodes() {

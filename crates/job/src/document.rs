@@ -1,46 +1,12 @@
-//! What users write to submit jobs: files in YAML, TOML or JSON, and flags that lie over them.
-//!
-//! A document becomes a tree that knows its places (crate `wharf-document`), the tree a typed [`Job`] (`job`), and a job the contract's
-//! spec (`resolve`). Every refusal names file, line, column and field, and says what to write instead.
-
-mod array;
-mod choice;
-mod container;
-mod environment;
-mod executor;
-pub mod job;
-mod plan;
-mod ray;
-mod resolve;
-mod secrets;
-pub(crate) mod shown;
-#[cfg(test)]
-mod tests;
-mod tune;
-mod units;
-mod words;
+//! Job files: YAML, TOML or JSON with one job, or with several and what they have in common.
 
 use std::path::Path;
 
-use clap::ValueEnum;
+use wharf_document::decode::{Decode as _, Fields, Problem};
+use wharf_document::node::{Entry, Node, Value};
 
-pub use array::{Array, ArrayError};
-pub use container::{Container, Mount, Network, Runtime, Shm};
-pub use environment::{Export, USUAL};
-pub use executor::{Executor, SlurmExecutor};
-pub use job::Job;
-pub use secrets::{SecretSource, SecretSources};
-pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StopSignal, UnitError};
-pub use words::{Words, WordsError};
-
-pub(crate) use wharf_document::{decode, node};
-
-use decode::{Decode, Fields, Problem, place_of};
-use node::{Entry, Node, Value};
-pub(crate) use plan::{Planned, Source, plan};
-pub(crate) use ray::RayJob;
-pub(crate) use resolve::Context;
-pub(crate) use tune::{Sweep, clashes, placeholders, sweep};
+use crate::choice::choices;
+use crate::job::Job;
 
 /// A job file that can be copied and changed.
 pub const EXAMPLE_YAML: &str = include_str!("example.yaml");
@@ -49,19 +15,20 @@ pub const EXAMPLE_TOML: &str = include_str!("example.toml");
 /// The same job in JSON, which has no comments.
 pub const EXAMPLE_JSON: &str = include_str!("example.json");
 
-/// In which form a job file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// YAML
-    Yaml,
-    /// TOML
-    Toml,
-    /// JSON
-    Json,
+choices! {
+    /// The format of a job file.
+    pub Format: "the name of a format" {
+        /// YAML
+        Yaml = "yaml",
+        /// TOML
+        Toml = "toml",
+        /// JSON
+        Json = "json",
+    }
 }
 
 impl Format {
-    /// The form that a file's name tells.
+    /// The format that a file's name tells.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_lowercase().as_str() {
@@ -72,7 +39,17 @@ impl Format {
         }
     }
 
-    /// An example in this form.
+    /// Reads a document in this format.
+    pub(crate) fn parse(self, text: &str) -> Result<Node, Problem> {
+        let node = match self {
+            Self::Yaml => Node::from_yaml(text),
+            Self::Toml => Node::from_toml(text),
+            Self::Json => Node::from_json(text),
+        };
+        node.map_err(Problem::from)
+    }
+
+    /// An example in this format.
     #[must_use]
     pub fn example(self) -> &'static str {
         match self {
@@ -85,19 +62,14 @@ impl Format {
 
 /// A job of a file, and the part of the document that it was read from.
 #[derive(Clone, Debug)]
-struct Entered {
-    job: Job,
-    node: Node,
+pub(crate) struct Entered {
+    pub(crate) job: Job,
+    pub(crate) node: Node,
 }
 
 /// The jobs of a document: itself, or those under `jobs` with what stands beside it as their defaults.
-fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
-    let node = match format {
-        Format::Yaml => Node::from_yaml(text),
-        Format::Toml => Node::from_toml(text),
-        Format::Json => Node::from_json(text),
-    };
-    let node = node?;
+pub(crate) fn read(text: &str, format: Format) -> Result<Vec<Entered>, Problem> {
+    let node = format.parse(text)?;
     let known: Vec<&str> = std::iter::once("jobs").chain(Job::FIELDS.iter().copied()).collect();
     Fields::new(&node, "", &known)?;
     let Value::Map(entries) = &node.value else { return Ok(vec![]) };

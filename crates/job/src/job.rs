@@ -1,26 +1,22 @@
-//! What a job file can say of a job. Every field is optional here: defaults are filled in when it becomes a spec.
+//! A job as its owner writes it. Every field is optional: defaults are filled in when it becomes a spec.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use clap::ValueEnum;
-use wharf_head::check::LIMITS;
+use wharf_document::decode::{Decode, Fields, Problem, named, written};
+use wharf_document::node::{Node, Value};
 use wharf_proto as proto;
 
-use super::array::Array;
-pub use super::choice::{Moments, OnNan, OnStall, OnTimeLimit};
-use super::choice::{NoChoice, choice};
-pub use super::container::{Container, Mount};
-use super::container::{Network, Runtime, Shm};
-use super::decode::{Decode, Fields, Problem, named, written};
-use super::environment::Export;
-use super::executor::Executor;
-use super::node::{Node, Value};
-use super::secrets::SecretSources;
-pub use super::units::StallTimeout;
-use super::units::{Deadline, Fraction, Limit, Seconds, Size, StopSignal};
-use super::words::Words;
+use crate::array::Array;
+use crate::check::LIMITS;
+use crate::choice::{Launcher, Moments, OnNan, OnStall, OnTimeLimit};
+use crate::container::{Container, Shm};
+use crate::environment::Export;
+use crate::executor::Executor;
 use crate::number::JobNumber;
+use crate::secrets::SecretSources;
+use crate::units::{Deadline, Fraction, Limit, Seconds, Size, StallTimeout, StopSignal};
+use crate::words::Words;
 
 /// A map of optional fields: its type, the names of its fields, how it is read, and how one lies over another.
 macro_rules! record {
@@ -39,7 +35,7 @@ macro_rules! record {
                 Self { $($field: self.$field.or(base.$field)),* }
             }
 
-            pub(super) fn decode_map(node: &Node, at: &str) -> Result<Self, Problem> {
+            pub(crate) fn decode_map(node: &Node, at: &str) -> Result<Self, Problem> {
                 let fields = Fields::new(node, at, Self::FIELDS)?;
                 Ok(Self { $($field: fields.take(stringify!($field))?),* })
             }
@@ -47,7 +43,7 @@ macro_rules! record {
     };
 }
 
-pub(super) use record;
+pub(crate) use record;
 
 record! {
     /// A job; at the top of a file also what all of its `jobs` have in common.
@@ -362,15 +358,8 @@ decode_written!(
     StopSignal: "a signal such as `TERM`",
     Fraction: "a number above 0 and up to 1",
     Limit: "a number or `unlimited`",
-    Launcher: "the name of a launcher",
-    OnNan: "`fail`, `stop` or `ignore`",
     JobRef: "a job's id or name",
-    Moments: "a moment such as `failed`",
-    OnTimeLimit: "`stop` or `requeue`",
-    OnStall: "`report`, `restart` or `fail`",
     StallTimeout: "a duration such as `10m`, or `never`",
-    Runtime: "the name of a runtime",
-    Network: "`host`, `bridge` or `none`",
     Shm: "shared memory such as `8g`, or `host`",
 );
 
@@ -489,41 +478,6 @@ impl FromStr for JobRef {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id))
-    }
-}
-
-/// How a job's processes come to be on its gang.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Launcher {
-    /// One process on each node
-    Plain,
-    /// One process for each device
-    PerDevice,
-    /// `torchrun` on each node
-    Torchrun,
-    /// `mpirun` on the first node
-    Mpirun,
-    /// A Ray cluster, with the command as its driver
-    Ray,
-}
-
-impl From<Launcher> for proto::Launcher {
-    fn from(launcher: Launcher) -> Self {
-        match launcher {
-            Launcher::Plain => Self::Plain,
-            Launcher::PerDevice => Self::PerDevice,
-            Launcher::Torchrun => Self::Torchrun,
-            Launcher::Mpirun => Self::Mpirun,
-            Launcher::Ray => Self::Ray,
-        }
-    }
-}
-
-impl FromStr for Launcher {
-    type Err = NoChoice;
-
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        choice(text)
     }
 }
 

@@ -1,15 +1,12 @@
-//! A job for a Ray cluster that is there already: what of it Ray's own way to take jobs can say.
+//! A job as the Jobs API of an existing Ray cluster takes it.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wharf_document::shell::{line, quote};
+use wharf_job::{FieldError, Job, JobError, Planned};
 use wharf_pilot::container::Within;
 use wharf_proto::JobSpec;
-
-use super::environment;
-use super::job::Job;
-use super::resolve::Wrong;
 
 /// A job as Ray's Jobs API takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,27 +36,31 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The job for Ray, where it is for Ray.
-pub(super) fn ray_job(job: &Job, spec: &JobSpec) -> Result<Option<RayJob>, Wrong> {
+impl RayJob {
+    /// The job for Ray, where its executor is a Ray cluster.
+    pub(crate) fn of(planned: &Planned) -> Result<Option<Self>, JobError> {
+        ray_job(&planned.job, &planned.spec).map_err(|error| planned.refused(error))
+    }
+}
+
+fn ray_job(job: &Job, spec: &JobSpec) -> Result<Option<RayJob>, FieldError> {
     let Some(address) = job.executor.as_ref().and_then(|executor| executor.ray.clone()) else {
         return Ok(None);
     };
     if let Some(field) = unsupported(job) {
-        return Err(Wrong::new(field, "not supported on an existing Ray cluster; remove it"));
+        return Err(FieldError::new(field, "not supported on an existing Ray cluster; remove it"));
     }
     let gang = job.gang.clone().unwrap_or_default();
     if gang.nodes.is_some_and(|nodes| nodes > 1) {
         let message =
             "Ray runs the command on one of its nodes; leave `nodes` out and let the program spread itself";
-        return Err(Wrong::new("gang.nodes", message));
+        return Err(FieldError::new("gang.nodes", message));
     }
     let devices = gang.devices.or(gang.devices_per_node);
     let each = |amount: u64| amount * u64::from(devices.unwrap_or(1).max(1));
-    let mut variables = job.xla.as_ref().map(environment::of_xla).unwrap_or_default();
-    variables.extend(job.nccl.as_ref().map(environment::of_nccl).unwrap_or_default());
-    variables.extend(job.env.clone().unwrap_or_default());
+    let variables = job.variables();
     if spec.container.is_some() && job.workdir.as_ref().is_some_and(|folder| !folder.starts_with('/')) {
-        return Err(Wrong::new("workdir", "a container needs an absolute path; begin it with `/`"));
+        return Err(FieldError::new("workdir", "a container needs an absolute path; begin it with `/`"));
     }
     let within = spec.container.as_ref().map(|container| Within {
         container,
@@ -146,13 +147,13 @@ const INHERITED: [&str; 6] = [
 ];
 
 /// Ray hands it to a shell: every word is quoted. A container's program is run by that shell in the place of the command.
-fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Result<String, Wrong> {
+fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Result<String, FieldError> {
     let words: Vec<String> = job.command.iter().flat_map(|words| words.0.clone()).collect();
     let words = match within {
         None => words,
         Some(within) => {
             let script =
-                within.script(&words).map_err(|refused| Wrong::new(&refused.field, refused.reason))?;
+                within.script(&words).map_err(|refused| FieldError::new(&refused.field, refused.reason))?;
             ["sh", "-c", &script].map(str::to_owned).to_vec()
         }
     };
@@ -165,9 +166,9 @@ fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Re
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use wharf_document::decode::Decode as _;
+    use wharf_document::node::Node;
 
-    use super::super::decode::Decode as _;
-    use super::super::node::Node;
     use super::*;
 
     fn told(text: &str) -> Result<Value, String> {
