@@ -21,7 +21,7 @@ impl Rank for Las {
     }
 
     fn key(&self, view: &View<'_>, job: JobId) -> Key {
-        Key::of(service_s(view, job))
+        Key::of_seconds(service_s(view, job))
     }
 
     fn slope(&self, devices: u32) -> f64 {
@@ -29,11 +29,11 @@ impl Rank for Las {
     }
 
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {
-        running.value - waiting.value >= self.quantum_s - TOLERANCE_S
+        running.exact - waiting.exact >= self.quantum_s - TOLERANCE_S
     }
 
     fn victim_from(&self, waiting: Key) -> Option<f64> {
-        Some(waiting.value + self.quantum_s)
+        Some(waiting.exact + self.quantum_s)
     }
 }
 
@@ -63,7 +63,7 @@ impl Rank for Tiresias {
 
     fn key(&self, view: &View<'_>, job: JobId) -> Key {
         let level = self.level(self.service_s(view, job)) as u32;
-        Key { level, value: view.spec(job).submit.seconds() }
+        Key::in_level(level, view.spec(job).submit.seconds())
     }
 
     fn next_jump(&self, view: &View<'_>, job: JobId) -> Option<Time> {

@@ -17,7 +17,7 @@ impl Fifo {
         match self.age_s {
             // All jobs age alike, so that their order stands still: an urgent job is as good as one submitted earlier.
             Some(age_s) => Key::of(submit_s - f64::from(spec.priority) * age_s),
-            None => Key { level: i32::MAX.abs_diff(spec.priority), ..Key::of(submit_s) },
+            None => Key::in_level(i32::MAX.abs_diff(spec.priority), submit_s),
         }
     }
 }

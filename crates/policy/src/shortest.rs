@@ -41,7 +41,7 @@ impl Rank for ShortestRemaining {
                 view.remaining_s(job).map_or(f64::MAX, |left_s| left_s + restart_s)
             }
         };
-        Key::of(left_s * self.weight(view.spec(job).gang.devices))
+        Key::of_seconds(left_s * self.weight(view.spec(job).gang.devices))
     }
 
     fn slope(&self, devices: u32) -> f64 {

@@ -78,7 +78,7 @@ impl Muri {
             Service::Attained => Key::of(attained / favour),
             Service::Queues { limits_s } => {
                 let level = limits_s.partition_point(|&limit| limit <= attained) as u32;
-                Key { level, value: view.spec(job).submit.seconds() }
+                Key::in_level(level, view.spec(job).submit.seconds())
             }
         }
     }

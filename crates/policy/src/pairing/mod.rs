@@ -172,13 +172,13 @@ impl Pairing {
         let seat = |device| {
             let mut occupants = schedule.occupants(view.topology(), node, device);
             let rank = match (occupants.next(), occupants.next()) {
-                (None, _) => Some(Key { level: 0, value: load }),
+                (None, _) => Some(Key::of(load)),
                 (Some(other), None) => {
                     let rank = *ranks.entry(other).or_insert_with(|| self.partner_rank(view, job, other));
                     // First-fit sharing prefers quiet nodes.
-                    rank.map(
-                        |rank| if self.options.only_beneficial { rank } else { Key { value: load, ..rank } },
-                    )
+                    rank.map(|rank| {
+                        if self.options.only_beneficial { rank } else { Key::in_level(rank.level, load) }
+                    })
                 }
                 _ => None,
             };
@@ -194,7 +194,7 @@ impl Pairing {
             return None;
         }
         let value = if self.options.only_beneficial { benefit::beside(view, job, other)? } else { 0.0 };
-        Some(Key { level: 1, value })
+        Some(Key::in_level(1, value))
     }
 }
 

@@ -252,7 +252,7 @@ impl Classes {
 impl Class {
     /// A running job's key now, from its base.
     pub(crate) fn key_at(&self, base: Key, now: Time) -> Key {
-        Key { level: base.level, value: base.value + self.slope * now.seconds() }
+        base.moved(self.slope * now.seconds())
     }
 
     /// When the value of a running job next reaches a threshold after `from`. Of the jobs that have not reached it then, that is
@@ -263,6 +263,6 @@ impl Class {
         }
         let base = threshold - TOLERANCE_S - self.slope * from.seconds();
         let &(key, _) = self.running.range(..(Key::of(base), JobId(0))).next_back()?;
-        Some(Time::from_seconds((threshold - key.value) / self.slope))
+        Some(Time::from_seconds((threshold - key.exact) / self.slope))
     }
 }

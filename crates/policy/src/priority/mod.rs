@@ -83,8 +83,7 @@ impl<R: Rank> Priority<R> {
     fn run(&mut self, view: &View<'_>, job: JobId) {
         let spec = view.spec(job);
         let slope = self.rank.slope(spec.gang.devices);
-        let mut base = self.rank.key(view, job);
-        base.value -= slope * view.now.seconds();
+        let base = self.rank.key(view, job).moved(-slope * view.now.seconds());
         self.classes.run(job, &spec.gang, base, slope);
         if let Some(jump) = self.rank.next_jump(view, job) {
             self.jumps.push(Reverse((jump, job, view.job(job).generation)));

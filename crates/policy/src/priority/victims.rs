@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use wharf_core::{Chosen, DeviceTypeId, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
 
+use super::SAME_MOMENT_S;
 use super::classes::Classes;
 use super::rank::{Key, Rank};
 use crate::cost::Cost;
@@ -110,6 +111,7 @@ impl<R: Rank> Search<'_, R> {
     /// Whether a job keeps its devices for now; notes for how long.
     fn is_protected(&self, job: JobId) -> bool {
         let until = self.view.protected_until(job, self.rules.min_run_s);
+        let until = until.filter(|until| until.since(self.view.now) > SAME_MOMENT_S);
         let earlier = self.again.get();
         self.again.set(until.map(|until| earlier.map_or(until, |earlier| earlier.min(until))).or(earlier));
         until.is_some()

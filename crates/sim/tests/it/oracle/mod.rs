@@ -379,7 +379,14 @@ fn attained_service_on_random_traces_agrees_with_its_oracle() {
     for (placement, strategy) in STRATEGIES {
         for (setting, quantum_s) in [("quantum_s=3600", 3600.0), ("quantum_s=120", 120.0)] {
             let order = Order::Las { quantum_s };
-            agree_on(even_case, "las", &[placement, setting], queue(order, Backfill::Greedy, strategy));
+            for case in [even_case, odd_case] {
+                agree_on(
+                    case,
+                    "las",
+                    &[placement, setting],
+                    queue(order.clone(), Backfill::Greedy, strategy),
+                );
+            }
         }
         for (settings, limits_s, by_devices) in [
             (vec![], vec![3250.0, 7200.0], true),

@@ -113,6 +113,14 @@ impl Queue {
         }
     }
 
+    /// The key by which jobs are ordered: service to the nearest 2^-20 device-seconds, so that sums of thirds and sevenths of a second that are
+    /// equal but for rounding errors are a tie.
+    fn place(&self, world: &World<'_>, job: usize) -> Key {
+        let (level, value) = self.key(world, job);
+        let is_service = matches!(self.order, Order::Las { .. });
+        (level, if is_service { (value * f64::powi(2.0, 20)).round() / f64::powi(2.0, 20) } else { value })
+    }
+
     fn may_preempt(&self, waiting: Key, running: Key) -> bool {
         match &self.order {
             Order::Fifo { .. } | Order::Sjf => false,
@@ -126,7 +134,7 @@ impl Queue {
 
     fn in_order(&self, world: &World<'_>) -> Vec<usize> {
         let mut jobs = world.waiting();
-        jobs.sort_by(|&a, &b| order(self.key(world, a), self.key(world, b)).then(a.cmp(&b)));
+        jobs.sort_by(|&a, &b| order(self.place(world, a), self.place(world, b)).then(a.cmp(&b)));
         jobs
     }
 
@@ -136,9 +144,9 @@ impl Queue {
         let mut jobs = world.running();
         jobs.retain(|&job| !world.fresh.contains(&job) && self.may_preempt(key, self.key(world, job)));
         if let Order::Las { quantum_s } = self.order {
-            jobs.retain(|&job| world.now >= world.since_s(job) + quantum_s);
+            jobs.retain(|&job| world.now + ROUNDING >= world.since_s(job) + quantum_s);
         }
-        jobs.sort_by(|&a, &b| order(self.key(world, b), self.key(world, a)).then(b.cmp(&a)));
+        jobs.sort_by(|&a, &b| order(self.place(world, b), self.place(world, a)).then(b.cmp(&a)));
         jobs
     }
 
