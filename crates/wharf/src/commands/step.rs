@@ -12,14 +12,15 @@ use crate::output::Terminal;
 /// # Errors
 /// Where a number is none.
 pub(super) fn execute(args: &StepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let counts = [("the iterations", args.iterations), ("`--checkpointed`", args.checkpointed)];
+    let counts = [("the iterations", args.iterations), ("`--checkpointed`", args.checkpointed), ("`--total`", args.total)];
     for (what, count) in counts {
         if count.is_some_and(|count| !count.is_finite() || count < 0.0) {
             return Err(CliError::usage(format!("{what} must be a number, and not negative")));
         }
     }
     let metrics = args.metrics.iter().map(|text| metric(text)).collect::<Result<_, _>>()?;
-    let report = StepReport { iterations: args.iterations, checkpointed: args.checkpointed, metrics };
+    let &StepArgs { iterations, checkpointed, total, .. } = args;
+    let report = StepReport { iterations, checkpointed, total, metrics };
     Ok(match tell_step(&report) {
         StepAnswer::Outside => {
             terminal.note("not run by Wharf: nothing reported, continue");

@@ -25,6 +25,9 @@ pub struct StepReport {
     /// Iterations that the last checkpoint holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpointed: Option<f64>,
+    /// Iterations of the whole job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
     /// The latest values of anything else; NaN and infinity included.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", serialize_with = "numbers")]
     pub metrics: BTreeMap<String, f64>,
@@ -74,7 +77,9 @@ pub fn tell_step(report: &StepReport) -> StepAnswer {
     // Whatever fails here is the supervisor's trouble or the machine's: training goes on.
     let Ok(word) = task.ask(report) else { return StepAnswer::Unheard };
     let done = report.iterations.unwrap_or(0.0);
-    if !word.stop && !word.lease.is_over(done, SystemTime::now()) {
+    // A trainer that has made all its iterations comes to its own end: nothing of it is interrupted.
+    let is_last = report.total.is_some_and(|total| done >= total);
+    if is_last || !word.stop && !word.lease.is_over(done, SystemTime::now()) {
         return StepAnswer::GoOn;
     }
     // So that its exit code 0 is not taken for the end of its work.

@@ -29,8 +29,8 @@ train() {
     apart sleep 0.2
     done=$((done + 2))
     # A signal to the group ends also the command that asks, which is therefore asked again.
-    until apart "$WHARF" step "$done" --checkpointed "$done"; answer=$?; [ $answer -le 10 ]; do :; done
-    if [ $answer = 10 ] && [ "$done" -lt "$tenths" ]; then
+    until apart "$WHARF" step "$done" --total "$tenths" --checkpointed "$done"; answer=$?; [ $answer -le 10 ]; do :; done
+    if [ $answer = 10 ]; then
       echo "$done" > "$own.saved"
       say stopped
       exit 0
