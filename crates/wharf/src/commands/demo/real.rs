@@ -22,7 +22,8 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Terminal;
-use crate::runner::{OutDir, REPORT_HTML};
+use wharf_report::files::REPORT_HTML;
+use wharf_study::OutDir;
 
 /// How often the table is brought up to date.
 const LOOK: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// A folder that has to be there.
 pub(super) struct Folder {

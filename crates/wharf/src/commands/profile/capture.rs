@@ -10,7 +10,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::input::is_standard;
 use crate::interrupt;
 use crate::output::Terminal;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Writes the description of a user's model.
 pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<(), CliError> {

@@ -11,7 +11,7 @@ use crate::error::{CliError, ErrorKind, translate};
 use crate::input::is_standard;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Takes tables into a database, and tells what was new.
 pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<(), CliError> {

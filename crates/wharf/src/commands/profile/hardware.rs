@@ -15,7 +15,7 @@ use wharf_profile::measured::{Measured, Reached};
 use super::measure::Offer;
 use crate::error::{CliError, translate};
 use crate::output::Terminal;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// From this share on, all devices of a node work at the same time: a bus or a power supply that they share costs less.
 const ALL_SHARE: f64 = 0.9;
@@ -89,5 +89,5 @@ fn save(target: &Path, description: &Value) -> Result<(), CliError> {
     let mut file = StagedFile::create(target)?;
     let text = format!("{description:#}\n");
     file.write_all(text.as_bytes()).map_err(|error| CliError::write(target, error))?;
-    file.commit()
+    Ok(file.commit()?)
 }

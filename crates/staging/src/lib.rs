@@ -1,7 +1,7 @@
-//! Output that appears whole or not at all.
+//! Files and directories that appear whole or not at all.
 //!
-//! Files are written beside their place under a hidden name and renamed when all of them are complete. What is
-//! still staged when the command fails, panics or is interrupted is removed.
+//! They are written beside their target under a hidden name and renamed when they are complete. What is still staged when an
+//! error, a panic or a signal ends the process is removed; the process calls [`abandon_all`] for the latter two.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,7 +10,46 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{CliError, ErrorKind};
+/// Why output cannot be staged or put in its place.
+#[derive(Debug, thiserror::Error)]
+pub enum StagingError {
+    /// The system refused to write.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The file or directory as the user knows it.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file cannot replace a directory.
+    #[error("cannot write `{}`: it is a directory", path.display())]
+    IsDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The target of a directory is below a file.
+    #[error("cannot write to `{}`: {file} is not a directory", path.display())]
+    NotADirectory {
+        /// The target.
+        path: PathBuf,
+        /// The file: `it` or its quoted path.
+        file: String,
+    },
+    /// A directory in the way was not written by an earlier run.
+    #[error("cannot replace `{}`: it holds no results of Wharf", path.display())]
+    Foreign {
+        /// The directory in the way.
+        path: PathBuf,
+    },
+}
+
+impl StagingError {
+    /// Writing to `path` failed.
+    pub fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
+    }
+}
 
 /// What would be left behind if the process ended now. Held while renaming, so that an interruption comes either
 /// before or after.
@@ -24,7 +63,7 @@ fn staged() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 
 /// Removes everything that is staged, and lets nothing be staged or completed from here on: for the end of the
 /// process.
-pub(crate) fn abandon_all() {
+pub fn abandon_all() {
     let mut paths = staged();
     remove_all(&mut paths);
     // The next staging or commit waits for a lock that is never released.
@@ -32,7 +71,7 @@ pub(crate) fn abandon_all() {
 }
 
 /// As [`abandon_all`], unless another thread is at work on it: a panic must not wait for its own lock.
-pub(crate) fn abandon_all_if_idle() {
+pub fn abandon_all_if_idle() {
     if let Ok(mut paths) = STAGED.try_lock() {
         remove_all(&mut paths);
         std::mem::forget(paths);
@@ -64,7 +103,7 @@ fn hidden_name(target: &Path) -> String {
 
 /// A directory under construction.
 #[derive(Debug)]
-pub(crate) struct StagedDir {
+pub struct StagedDir {
     target: PathBuf,
     path: PathBuf,
 }
@@ -74,25 +113,24 @@ impl StagedDir {
     ///
     /// # Errors
     /// Where nothing can be created there.
-    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
+    pub fn new(target: &Path) -> Result<Self, StagingError> {
         let existing = target.ancestors().find(|ancestor| ancestor.exists());
         // On the same file system as the target, or the renaming at the end would fail.
         let place = existing.unwrap_or_else(|| Path::new("."));
         if !place.is_dir() {
             let whose = if place == target { "it".to_owned() } else { format!("`{}`", place.display()) };
-            let message = format!("cannot write to `{}`: {whose} is not a directory", target.display());
-            return Err(CliError::new(ErrorKind::Output, message));
+            return Err(StagingError::NotADirectory { path: target.to_owned(), file: whose });
         }
         let path = place.join(hidden_name(target));
         let mut paths = staged();
-        fs::create_dir(&path).map_err(|error| CliError::write(target, error))?;
+        fs::create_dir(&path).map_err(|error| StagingError::write(target, error))?;
         paths.insert(path.clone());
         drop(paths);
         Ok(Self { target: target.to_owned(), path })
     }
 
     /// Where to write meanwhile.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -100,9 +138,9 @@ impl StagedDir {
     ///
     /// # Errors
     /// Where the renaming fails, or would replace a directory that holds no results of an earlier run.
-    pub(crate) fn commit(self) -> Result<(), CliError> {
+    pub fn commit(self) -> Result<(), StagingError> {
         let mut paths = staged();
-        let failed = |error| CliError::write(&self.target, error);
+        let failed = |error| StagingError::write(&self.target, error);
         if self.target.is_dir() {
             self.merge()?;
             fs::remove_dir_all(&self.path).map_err(failed)?;
@@ -116,9 +154,9 @@ impl StagedDir {
         Ok(())
     }
 
-    fn merge(&self) -> Result<(), CliError> {
+    fn merge(&self) -> Result<(), StagingError> {
         let replaced = self.path.join(".replaced");
-        let failed = |error| CliError::write(&self.target, error);
+        let failed = |error| StagingError::write(&self.target, error);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             names.push(entry.map_err(failed)?.file_name());
@@ -127,10 +165,7 @@ impl StagedDir {
         for name in &names {
             let place = self.target.join(name);
             if place.is_dir() && !is_result_dir(&place) {
-                let message = format!("cannot replace `{}`: it holds no results of Wharf", place.display());
-                return Err(
-                    CliError::new(ErrorKind::Output, message).hint("set another directory with `--out`")
-                );
+                return Err(StagingError::Foreign { path: place });
             }
         }
         fs::create_dir(&replaced).map_err(failed)?;
@@ -139,7 +174,7 @@ impl StagedDir {
                 for done in names[..=index].iter().rev() {
                     self.swap_out(done, &replaced);
                 }
-                return Err(CliError::write(&self.target.join(name), error));
+                return Err(StagingError::write(&self.target.join(name), error));
             }
         }
         Ok(())
@@ -183,7 +218,7 @@ impl Drop for StagedDir {
 
 /// A file under construction.
 #[derive(Debug)]
-pub(crate) struct StagedFile {
+pub struct StagedFile {
     target: PathBuf,
     /// `None` where the target is a device or a pipe: those are written in place.
     path: Option<PathBuf>,
@@ -195,8 +230,8 @@ impl StagedFile {
     ///
     /// # Errors
     /// Where it cannot be created.
-    pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
-        let failed = |error| CliError::write(target, error);
+    pub fn create(target: &Path) -> Result<Self, StagingError> {
+        let failed = |error| StagingError::write(target, error);
         let in_place = fs::metadata(target).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
         if in_place {
             let file = File::options().write(true).open(target).map_err(failed)?;
@@ -204,8 +239,7 @@ impl StagedFile {
             return Ok(Self { target: target.to_owned(), path: None, writer });
         }
         if target.is_dir() {
-            let message = format!("cannot write `{}`: it is a directory", target.display());
-            return Err(CliError::new(ErrorKind::Output, message));
+            return Err(StagingError::IsDirectory { path: target.to_owned() });
         }
         let path = target.with_file_name(hidden_name(target));
         let mut paths = staged();
@@ -217,7 +251,7 @@ impl StagedFile {
     }
 
     /// Where the file is meanwhile.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.path.as_deref().unwrap_or(&self.target)
     }
 
@@ -225,7 +259,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// If it belongs to another user.
-    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         self.writer.get_ref().set_permissions(fs::Permissions::from_mode(mode))
     }
@@ -234,11 +268,11 @@ impl StagedFile {
     ///
     /// # Errors
     /// Where the last bytes cannot be written, or the renaming fails.
-    pub(crate) fn commit(mut self) -> Result<(), CliError> {
-        self.writer.flush().map_err(|error| CliError::write(&self.target, error))?;
+    pub fn commit(mut self) -> Result<(), StagingError> {
+        self.writer.flush().map_err(|error| StagingError::write(&self.target, error))?;
         if let Some(path) = &self.path {
             let mut paths = staged();
-            fs::rename(path, &self.target).map_err(|error| CliError::write(&self.target, error))?;
+            fs::rename(path, &self.target).map_err(|error| StagingError::write(&self.target, error))?;
             paths.remove(path);
         }
         Ok(())
@@ -312,7 +346,7 @@ mod tests {
         fs::write(home.path().join("photos/1.jpg"), "x").unwrap();
         let staged = StagedDir::new(home.path()).unwrap();
         fs::create_dir(staged.path().join("photos")).unwrap();
-        assert_eq!(staged.commit().unwrap_err().kind(), ErrorKind::Output);
+        assert!(matches!(staged.commit(), Err(StagingError::Foreign { .. })));
         assert_eq!(entries(&home.path().join("photos")), ["1.jpg"]);
         assert_eq!(entries(home.path()), ["notes.txt", "other", "photos", "run"]);
     }
@@ -344,7 +378,7 @@ mod tests {
         fs::write(home.path().join("file"), "x").unwrap();
         for target in ["file", "file/below", "file/far/below"] {
             let error = StagedDir::new(&home.path().join(target)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Output);
+            assert!(matches!(error, StagingError::NotADirectory { .. }), "{error}");
         }
         assert_eq!(entries(home.path()), ["file"]);
     }
@@ -369,6 +403,6 @@ mod tests {
     fn full_disk_is_an_error_of_the_output() {
         let mut file = StagedFile::create(Path::new("/dev/full")).unwrap();
         file.write_all(b"x").unwrap();
-        assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::Output);
+        assert!(matches!(file.commit(), Err(StagingError::Write { .. })));
     }
 }

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use wharf_core::{DeviceSet, NodeId, NodeShare};
-use wharf_report::files::FoundRun;
+use wharf_report::files::{EVENTS_JSONL, FoundRun};
 
-use super::story::{Line, Story, interrupted, runs_on, share_text};
-use crate::error::CliError;
-use crate::runner::EVENTS_JSONL;
+use super::{Line, Story, interrupted, runs_on, share_text};
+use crate::StudyError;
 
 /// A line of the file.
 #[derive(Deserialize)]
@@ -32,23 +31,18 @@ struct Event {
 ///
 /// # Errors
 /// Where the file cannot be read, is malformed, or does not have the job.
-pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
-    let folder = run.folder().ok_or_else(|| {
-        CliError::input(format!("the folder of run `{}` is unknown", run.summary.policy))
-            .hint("give the directory of the run, which contains `events.jsonl`")
-    })?;
+pub fn read(run: &FoundRun, job: &str) -> Result<Story, StudyError> {
+    let policy = || run.summary.policy.clone();
+    let folder = run.folder().ok_or_else(|| StudyError::NoFolder { policy: policy() })?;
     let path = folder.join(EVENTS_JSONL);
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => CliError::input(format!(
-            "cannot explain job `{job}` under `{}`: {} has no {EVENTS_JSONL}",
-            run.summary.policy,
-            folder.display()
-        ))
-        .hint("`wharf sim --out DIR` stores events; runs of `wharf sweep` have none and are simulated again"),
-        _ => CliError::read(&path, error),
+    let file = File::open(&path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => {
+            StudyError::NoEvents { job: job.to_owned(), policy: policy(), folder: folder.to_owned() }
+        }
+        _ => StudyError::Read { path: path.clone(), source },
     })?;
     let mut story = Story {
-        policy: run.summary.policy.clone(),
+        policy: policy(),
         job: job.to_owned(),
         devices: None,
         has_reasons: false,
@@ -59,19 +53,19 @@ pub(super) fn read(run: &FoundRun, job: &str) -> Result<Story, CliError> {
     let mut reader =
         Reader { job, is_waiting: false, held: Vec::new(), lost: None, preempted: (0.0, BTreeSet::new()) };
     for (index, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|error| CliError::read(&path, error))?;
+        let line = line.map_err(|source| StudyError::Read { path: path.clone(), source })?;
         let event: Event =
             serde_json::from_str(&line).map_err(|error| malformed(&path, index + 1, &error))?;
         reader.take(event, &mut story);
     }
     if story.events.is_empty() {
-        return Err(CliError::input(format!("there is no job `{job}` in `{}`", path.display())));
+        return Err(StudyError::NotInEvents { job: job.to_owned(), path });
     }
     Ok(story)
 }
 
-fn malformed(path: &Path, line: usize, error: &serde_json::Error) -> CliError {
-    CliError::input(format!("cannot read events {}: line {line}: {error}", path.display()))
+fn malformed(path: &Path, line: usize, error: &serde_json::Error) -> StudyError {
+    StudyError::Malformed { path: path.to_owned(), line, reason: error.to_string() }
 }
 
 /// What is known of the job while its events are read.

@@ -4,19 +4,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use wharf_report::files::find_runs;
+use wharf_report::files::{REPORT_HTML, find_runs};
 use wharf_report::plot::{self, Bar, Plot};
+use wharf_report::table::csv;
 use wharf_report::{Comparison, ComparisonRow, Metric, Report, Summary, run_names};
 use wharf_sim::sweep::Plan;
+use wharf_staging::StagedFile;
 
 use super::runs_dir;
-use crate::args::OutputFormat;
-use crate::commands::compare;
-use crate::error::{CliError, ErrorKind};
-use crate::output::Terminal;
-use crate::output::grid::csv;
-use crate::runner::REPORT_HTML;
-use crate::staging::StagedFile;
+use crate::{StudyError, page};
 
 /// Metrics that get a bar chart per matrix and trace.
 const PLOTTED: [Metric; 3] = [Metric::AvgJct, Metric::P99Jct, Metric::Makespan];
@@ -36,7 +32,7 @@ const ESTIMATES: &str = "mean ± half of the 95 % confidence interval over seeds
 
 /// The document that `--output json` prints and `summary.json` holds: a report, and which matrix wants which runs.
 #[derive(Debug, Serialize)]
-pub(super) struct SweepReport {
+pub struct SweepReport {
     name: String,
     #[serde(flatten)]
     report: Report,
@@ -56,7 +52,7 @@ struct MatrixRows {
 impl SweepReport {
     /// Puts summaries, in the order of the plan's runs, under the names of the scenario. A run that several
     /// matrices have under one name is listed once.
-    pub(super) fn new(plan: &Plan, kept: &[Summary]) -> Self {
+    pub fn new(plan: &Plan, kept: &[Summary]) -> Self {
         let mut runs: Vec<Summary> = Vec::new();
         let mut listed: Vec<(usize, &str)> = Vec::new();
         let mut folders: Vec<PathBuf> = Vec::new();
@@ -85,19 +81,13 @@ impl SweepReport {
         comparison.rows.iter().any(|row| row.seeds.len() > 1).then_some(comparison)
     }
 
-    /// Prints the results in the form that was asked for.
-    ///
-    /// # Errors
-    /// Where standard output does not take it.
-    pub(super) fn print(&self, terminal: &Terminal) -> Result<(), CliError> {
-        match terminal.format {
-            OutputFormat::Json => terminal.json(self),
-            OutputFormat::Plain | OutputFormat::Csv => terminal.rows(&self.report.table().to_plain()),
-            OutputFormat::Table => terminal.data(&self.to_text()),
-        }
+    /// All runs.
+    pub fn report(&self) -> &Report {
+        &self.report
     }
 
-    fn to_text(&self) -> String {
+    /// A table for each matrix.
+    pub fn to_text(&self) -> String {
         let matrix = |matrix: &MatrixRows| {
             let table = match self.over_seeds(matrix) {
                 Some(comparison) => comparison.table(&COMPARED).to_text() + ESTIMATES,
@@ -112,9 +102,8 @@ impl SweepReport {
     ///
     /// # Errors
     /// Where a file cannot be written; each one is complete or as it was.
-    pub(super) fn write(&self, out: &Path, terminal: &Terminal) -> Result<(), CliError> {
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| CliError::new(ErrorKind::Internal, "cannot write JSON").caused_by(error))?;
+    pub fn write(&self, out: &Path, command: String) -> Result<page::Written, StudyError> {
+        let json = serde_json::to_string_pretty(self).map_err(StudyError::Json)?;
         write(&out.join("summary.json"), json + "\n")?;
         write(&out.join("results.txt"), self.to_text())?;
         write(&out.join("results.csv"), csv(&self.report.table().to_plain()))?;
@@ -124,12 +113,12 @@ impl SweepReport {
                 None => self.write_plots(number + 1, matrix, out)?,
             }
         }
-        let found = find_runs(out).map_err(|error| compare::failed(&error))?;
-        compare::write_page(&self.name, &found, &out.join(REPORT_HTML), &terminal.quieter())
+        let found = find_runs(out).map_err(StudyError::Stored)?;
+        page::write(&self.name, &found, &out.join(REPORT_HTML), command, &|| ())
     }
 
     /// One bar chart for each metric and each trace, cluster, preset and seed: bars within one can be compared.
-    fn write_plots(&self, number: usize, matrix: &MatrixRows, out: &Path) -> Result<(), CliError> {
+    fn write_plots(&self, number: usize, matrix: &MatrixRows, out: &Path) -> Result<(), StudyError> {
         let mut rest: Vec<&Summary> = matrix.runs.iter().map(|&index| &self.report.runs[index]).collect();
         while let Some(first) = rest.first().copied() {
             let (arena, others): (Vec<&Summary>, Vec<&Summary>) =
@@ -147,7 +136,7 @@ impl SweepReport {
 }
 
 /// One bar chart for each metric and each trace, cluster and preset, of means over seeds.
-fn write_mean_plots(number: usize, comparison: &Comparison, out: &Path) -> Result<(), CliError> {
+fn write_mean_plots(number: usize, comparison: &Comparison, out: &Path) -> Result<(), StudyError> {
     let mut rest: Vec<&ComparisonRow> = comparison.rows.iter().collect();
     while let Some(first) = rest.first().copied() {
         let place = format!("{}-{}-{}", first.trace, first.cluster, first.preset);
@@ -192,15 +181,15 @@ fn chart(metric: Metric, names: &[String], values: &[Value]) -> Plot {
 }
 
 /// Writes a plot as SVG and as PDF, with these endings.
-fn write_plot(path: &Path, plot: &Plot) -> Result<(), CliError> {
+fn write_plot(path: &Path, plot: &Plot) -> Result<(), StudyError> {
     // Names have dots of their own.
     let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
     write(&with("svg"), plot.to_svg())?;
     write(&with("pdf"), plot.to_pdf())
 }
 
-fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), CliError> {
+fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), StudyError> {
     let mut file = StagedFile::create(path)?;
-    file.write_all(contents.as_ref()).map_err(|error| CliError::write(path, error))?;
-    file.commit()
+    file.write_all(contents.as_ref()).map_err(|error| StudyError::write(path, error))?;
+    Ok(file.commit()?)
 }

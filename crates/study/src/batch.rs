@@ -2,36 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use wharf_core::ClusterSpec;
 use wharf_document::shell::line;
 use wharf_perf::Profile;
 use wharf_policy::governor::Limits;
+use wharf_report::files::{
+    self, EVENTS_JSONL, EventWriter, FinishedCounter, OnFinished, REPORT_HTML, RoundWriter,
+};
 use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, Plot, StepSeries};
-use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, files, human};
+use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, human};
 use wharf_sim::sweep::parallel::map_in_order;
 use wharf_sim::{Measure, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
+use wharf_staging::StagedFile;
 use wharf_trace::Trace;
 
-use crate::error::{CliError, ErrorKind, translate};
-use crate::events::{EventWriter, FinishedCounter};
-use crate::output::{Progress, Terminal};
-use crate::rounds::RoundWriter;
-use crate::staging::{StagedDir, StagedFile};
-
-/// Name of the file with a run's events.
-pub(crate) const EVENTS_JSONL: &str = "events.jsonl";
-/// Name of the page that compares the runs.
-pub(crate) const REPORT_HTML: &str = "report.html";
+use crate::{OutDir, PageFile, StudyError};
 
 /// What to run.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// The workload.
     pub trace: Trace,
     /// What tables call the cluster.
@@ -60,47 +55,13 @@ pub(crate) struct Batch {
     pub again: BTreeMap<String, Vec<String>>,
 }
 
-/// Where results go, beside the terminal.
+/// Files to write.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs {
+pub struct Outputs {
     /// A directory for all files.
     pub dir: Option<OutDir>,
     /// A page of its own.
     pub page: Option<PageFile>,
-}
-
-/// A page that appears when it is complete.
-#[derive(Debug)]
-pub(crate) struct PageFile {
-    file: StagedFile,
-    target: PathBuf,
-}
-
-impl PageFile {
-    /// Begins a page; what is in the way is told before the work.
-    ///
-    /// # Errors
-    /// Where nothing can be created there.
-    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
-        Ok(Self { file: StagedFile::create(target)?, target: target.to_owned() })
-    }
-
-    /// Writes it; it appears when the file is committed.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(crate) fn write(mut self, text: &str) -> Result<StagedFile, CliError> {
-        let failed = |error| CliError::write(&self.target, error);
-        self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush()).map_err(failed)?;
-        Ok(self.file)
-    }
-}
-
-/// Where files go.
-#[derive(Debug)]
-pub(crate) struct OutDir {
-    staged: StagedDir,
-    target: PathBuf,
 }
 
 /// What is left of a run.
@@ -108,54 +69,29 @@ struct Ran {
     summary: Summary,
     /// For a page; only where one is written.
     page: Option<PageRun>,
-    /// For the terminal; only if it is one.
+    /// Its curves; only if they are wanted.
     spark: Option<SparkRun>,
 }
 
 /// Result of a batch for its caller.
 #[derive(Debug)]
-pub(crate) struct Results {
+pub struct Results {
     /// Its runs.
     pub report: Report,
-    /// Their curves, for a terminal.
+    /// Their curves, if they were wanted.
     pub sparks: Vec<SparkRun>,
 }
 
-impl OutDir {
-    /// Begins a directory that appears when everything in it is complete.
-    ///
-    /// # Errors
-    /// Where nothing can be created there.
-    pub(crate) fn new(target: &Path) -> Result<Self, CliError> {
-        Ok(Self { staged: StagedDir::new(target)?, target: target.to_owned() })
-    }
-
-    /// Where to write meanwhile.
-    pub(crate) fn path(&self) -> &Path {
-        self.staged.path()
-    }
-
-    pub(crate) fn failed(&self, error: &FileError) -> CliError {
-        translate::file(error, self.staged.path(), &self.target)
-    }
-
-    /// Writes one file.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(crate) fn write(&self, name: &Path, contents: impl AsRef<[u8]>) -> Result<(), CliError> {
-        let place = self.target.join(name);
-        let path = self.staged.path().join(name);
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        folder.and_then(|()| fs::write(&path, contents)).map_err(|error| CliError::write(&place, error))
-    }
-
-    /// Lets it appear.
-    ///
-    /// # Errors
-    /// Where something is in the way.
-    pub(crate) fn commit(self) -> Result<(), CliError> {
-        self.staged.commit()
+impl Results {
+    /// A sentence for each run that left jobs unfinished.
+    pub fn unfinished(&self) -> Vec<String> {
+        let sentence = |run: &Summary| {
+            let unfinished = run.jobs - run.finished;
+            let when = run.cut_off_s.map(human::duration);
+            let when = when.map_or_else(String::new, |when| format!(" when it was cut off after {when}"));
+            format!("`{}` left {unfinished} of {} jobs unfinished{when}", run.policy, run.jobs)
+        };
+        self.report.runs.iter().filter(|run| run.finished < run.jobs).map(sentence).collect()
     }
 }
 
@@ -164,9 +100,9 @@ impl Batch {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub(crate) fn check(&self) -> Result<(), CliError> {
+    pub fn check(&self) -> Result<(), StudyError> {
         for policy in &self.policies {
-            check(&self.spec(policy)).map_err(|error| translate::run(&error))?;
+            check(&self.spec(policy))?;
         }
         Ok(())
     }
@@ -189,27 +125,25 @@ impl Batch {
         }
     }
 
-    /// Runs everything, and puts files and a page where they are wanted. Results come in the order of the policies.
+    /// Runs everything, and puts files and a page where they are wanted. Results come in the order of the policies, with curves if
+    /// `has_curves`. `on_finished` counts finished jobs of all runs.
     ///
     /// # Errors
     /// The first failure; nothing is left behind then.
-    pub(crate) fn run(
+    pub fn run(
         &self,
         outputs: Outputs,
         command: &str,
-        terminal: &Terminal,
-    ) -> Result<Results, CliError> {
+        has_curves: bool,
+        on_finished: OnFinished<'_>,
+    ) -> Result<Results, StudyError> {
         self.check()?;
-        let steps = (self.trace.jobs.len() * self.policies.len()) as u64;
-        let progress = terminal.progress(steps, "jobs");
         let order: Vec<usize> = (0..self.policies.len()).collect();
         let Outputs { dir, page } = outputs;
-        let is_watched = terminal.is_watched();
         let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &dir {
-            Some(out) => self.run_to_files(policy, out, is_watched, &progress),
-            None => self.run_alone(policy, page.is_some(), is_watched, &progress),
+            Some(out) => self.run_to_files(policy, out, has_curves, on_finished),
+            None => self.run_alone(policy, page.is_some(), has_curves, on_finished),
         })?;
-        progress.finish();
         let (mut summaries, mut runs, mut sparks) = (Vec::new(), Vec::new(), Vec::new());
         for ran in ran.into_iter().flatten() {
             summaries.push(ran.summary);
@@ -226,25 +160,23 @@ impl Batch {
             dir.map(OutDir::commit).transpose()?;
             page.map(StagedFile::commit).transpose()?;
         }
-        let report = Report::new(summaries);
-        warn_of_unfinished(&report, terminal);
-        Ok(Results { report, sparks })
+        Ok(Results { report: Report::new(summaries), sparks })
     }
 
     fn run_alone(
         &self,
         policy: &str,
         is_shown: bool,
-        is_watched: bool,
-        progress: &Progress,
-    ) -> Result<Ran, CliError> {
+        has_curves: bool,
+        on_finished: OnFinished<'_>,
+    ) -> Result<Ran, StudyError> {
         // The use of devices in a part of the time is read off the timeline.
-        let has_timeline = is_shown || is_watched || self.measure.is_some();
-        let mut recorder = FinishedCounter::new(progress).with_timeline(has_timeline);
+        let has_timeline = is_shown || has_curves || self.measure.is_some();
+        let mut recorder = FinishedCounter::new(on_finished).with_timeline(has_timeline);
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = is_shown.then(|| self.page_run(&summary, &outcome));
-        let spark = is_watched.then(|| SparkRun::new(policy, &outcome));
+        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
         Ok(Ran { summary, page, spark })
     }
 
@@ -260,28 +192,28 @@ impl Batch {
         &self,
         policy: &str,
         out: &OutDir,
-        is_watched: bool,
-        progress: &Progress,
-    ) -> Result<Ran, CliError> {
+        has_curves: bool,
+        on_finished: OnFinished<'_>,
+    ) -> Result<Ran, StudyError> {
         let name = self.run_name(policy);
-        let dir = out.staged.path().join(&name);
-        let events = out.target.join(&name).join(EVENTS_JSONL);
-        let failed = |error| CliError::write(&events, error);
+        let dir = out.path().join(&name);
+        let events = out.target().join(&name).join(EVENTS_JSONL);
+        let failed = |error| StudyError::write(&events, error);
         fs::create_dir(&dir).map_err(failed)?;
         let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
         let mut recorder =
-            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, progress)
+            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, on_finished)
                 .with_rounds(RoundWriter::new(&dir, &self.trace.jobs));
         let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
         recorder.finish().map_err(failed)?;
         let summary = self.summary(policy, &outcome, wall_ms);
         let page = self.page_run(&summary, &outcome);
-        self.write_files(&dir, &page, &outcome).map_err(|error| out.failed(&error))?;
+        self.write_files(&dir, &page, &outcome).map_err(|error| out.failed(error))?;
         for (stem, plot) in self.plots(&summary, &outcome) {
             out.write(&Path::new(&name).join(format!("{stem}.svg")), plot.to_svg())?;
             out.write(&Path::new(&name).join(format!("{stem}.pdf")), plot.to_pdf())?;
         }
-        let spark = is_watched.then(|| SparkRun::new(policy, &outcome));
+        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
         Ok(Ran { summary, page: Some(page), spark })
     }
 
@@ -289,14 +221,9 @@ impl Batch {
     ///
     /// # Errors
     /// Where the run fails.
-    pub(crate) fn simulate(
-        &self,
-        policy: &str,
-        recorder: &mut dyn Recorder,
-    ) -> Result<(Outcome, f64), CliError> {
+    pub fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), StudyError> {
         let started = Instant::now();
-        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)
-            .map_err(|error| translate::run(&error))?;
+        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)?;
         let outcome = match self.measure {
             Some(measure) => outcome.measured(measure, &self.trace.jobs),
             None => outcome,
@@ -305,7 +232,7 @@ impl Batch {
     }
 
     /// The metrics of a run.
-    pub(crate) fn summary(&self, policy: &str, outcome: &Outcome, wall_ms: f64) -> Summary {
+    pub fn summary(&self, policy: &str, outcome: &Outcome, wall_ms: f64) -> Summary {
         // Runs with different windows are not comparable.
         let window = self.measure.map_or_else(String::new, |measure| format!(" [{measure}]"));
         let labels = RunLabels {
@@ -355,26 +282,17 @@ impl Batch {
     }
 }
 
-fn warn_of_unfinished(report: &Report, terminal: &Terminal) {
-    for run in report.runs.iter().filter(|run| run.finished < run.jobs) {
-        let unfinished = run.jobs - run.finished;
-        let when = run.cut_off_s.map(human::duration);
-        let when = when.map_or_else(String::new, |when| format!(" when it was cut off after {when}"));
-        terminal.warn(&format!("`{}` left {unfinished} of {} jobs unfinished{when}", run.policy, run.jobs));
-    }
-}
-
 /// Each name once.
 ///
 /// # Errors
 /// Where a name is there twice, or empty: the runs could not be distinguished.
-pub(crate) fn distinct(policies: &[String]) -> Result<Vec<String>, CliError> {
+pub fn distinct(policies: &[String]) -> Result<Vec<String>, StudyError> {
     for (index, policy) in policies.iter().enumerate() {
         if policy.trim().is_empty() {
-            return Err(CliError::new(ErrorKind::Usage, "`--policy` has an empty name"));
+            return Err(StudyError::NamelessPolicy);
         }
         if policies[..index].contains(policy) {
-            return Err(CliError::usage(format!("policy `{policy}` is listed twice")));
+            return Err(StudyError::RepeatedPolicy(policy.clone()));
         }
     }
     Ok(policies.to_vec())

@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use wharf_core::{JobId, JobSpec};
-use wharf_sim::{Allocation, Round, RoundJob};
+use wharf_outcome::{Allocation, Round, RoundJob};
 
-use crate::events::{write_name, write_placement};
+use super::events::{write_name, write_placement};
 
 /// Name of the file with what ran in each round.
 const ROUNDS_JSONL: &str = "rounds.jsonl";
@@ -19,7 +19,7 @@ const ALLOCATIONS_JSONL: &str = "allocations.jsonl";
 /// A round has its number, `t` (seconds), `running` (`job`, `type`, `devices`, `nodes`, `remaining` iterations and, where
 /// devices are shared, `beside`) and `pending`. An allocation has `t` and `x`: a job, or several with commas between, to a type
 /// to a fraction of time; sets of several that have none are left out. That is what `--set allocations=FILE` reads.
-pub(crate) struct RoundWriter<'a> {
+pub struct RoundWriter<'a> {
     jobs: &'a [JobSpec],
     rounds: LazyFile,
     allocations: LazyFile,
@@ -61,7 +61,7 @@ impl LazyFile {
 
 impl<'a> RoundWriter<'a> {
     /// Writes into a folder; `jobs` have the names.
-    pub(crate) fn new(folder: &Path, jobs: &'a [JobSpec]) -> Self {
+    pub fn new(folder: &Path, jobs: &'a [JobSpec]) -> Self {
         let file = |name| LazyFile::new(folder.join(name));
         Self { jobs, rounds: file(ROUNDS_JSONL), allocations: file(ALLOCATIONS_JSONL) }
     }
@@ -70,19 +70,19 @@ impl<'a> RoundWriter<'a> {
     ///
     /// # Errors
     /// The first failure of any write.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         self.rounds.finish()?;
         self.allocations.finish()
     }
 
     /// Writes a round.
-    pub(crate) fn round(&mut self, round: &Round) {
+    pub fn round(&mut self, round: &Round) {
         let jobs = self.jobs;
         self.rounds.write(|out| write_round(out, jobs, round));
     }
 
     /// Writes an allocation.
-    pub(crate) fn allocated(&mut self, allocation: &Allocation) {
+    pub fn allocated(&mut self, allocation: &Allocation) {
         let jobs = self.jobs;
         self.allocations.write(|out| write_allocation(out, jobs, allocation));
     }

@@ -1,48 +1,61 @@
-//! A job's history in words, as `wharf explain` has them for a job of a cluster.
+//! What happened to a job in a run, in words: simulated now, simulated again from a stored run, or read from its events.
+
+mod events;
+mod rerun;
 
 use serde::Serialize;
 use wharf_core::{JobId, JobSpec, Names, NodeShare, Reason, Time, Topology, made_room, reshaped};
 use wharf_report::human;
+use wharf_sim::nearest::nearest;
 use wharf_sim::{HistoryEvent, JobHistory, Outcome};
 
-use crate::commands::cluster::listed;
-use crate::runner::Batch;
+use crate::{Batch, StudyError};
+pub use events::read;
+pub use rerun::{command, planned, simulate_again};
 
 /// What happened to a job in a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Story {
-    pub(super) policy: String,
-    pub(super) job: String,
-    pub(super) devices: Option<u32>,
+pub struct Story {
+    /// The policy of the run.
+    pub policy: String,
+    /// Name of the job in the trace.
+    pub job: String,
+    /// Devices that it requested.
+    pub devices: Option<u32>,
     /// Whether it is known why the job waited.
-    pub(super) has_reasons: bool,
-    pub(super) events: Vec<Line>,
+    pub has_reasons: bool,
+    /// In order.
+    pub events: Vec<Line>,
     /// Jobs that were started while it waited, where it waits still.
-    pub(super) ahead: Vec<String>,
-    pub(super) is_finished: bool,
+    pub ahead: Vec<String>,
+    /// Whether it finished within the run.
+    pub is_finished: bool,
 }
 
 /// One event.
 #[derive(Debug, Serialize)]
-pub(super) struct Line {
-    pub(super) t: f64,
-    pub(super) event: &'static str,
-    pub(super) text: String,
+pub struct Line {
+    /// Seconds since the trace began.
+    pub t: f64,
+    /// What happened, in a word.
+    pub event: &'static str,
+    /// The same as a sentence.
+    pub text: String,
     /// Jobs that were started while it waited.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) ahead: Vec<String>,
+    pub ahead: Vec<String>,
     /// Whether the line before says the same but for numbers.
     #[serde(skip)]
     is_repeated: bool,
 }
 
 impl Line {
-    pub(super) fn new(t: f64, event: &'static str, text: String) -> Self {
+    pub(crate) fn new(t: f64, event: &'static str, text: String) -> Self {
         Self { t, event, text, ahead: Vec::new(), is_repeated: false }
     }
 
     /// The same with the jobs that were started while it waited.
-    pub(super) fn after(self, ahead: Vec<String>) -> Self {
+    pub(crate) fn after(self, ahead: Vec<String>) -> Self {
         Self { ahead, ..self }
     }
 }
@@ -71,7 +84,17 @@ impl Names for Called<'_> {
 }
 
 impl Story {
-    pub(super) fn new(batch: &Batch, policy: &str, history: &JobHistory, outcome: &Outcome) -> Self {
+    /// Simulates a policy of a batch and explains a job under it.
+    ///
+    /// # Errors
+    /// If there is no such job, or the run fails.
+    pub fn simulated(batch: &Batch, policy: &str, job: &str) -> Result<Self, StudyError> {
+        let mut history = JobHistory::new(find_job(batch, job)?);
+        let (outcome, _) = batch.simulate(policy, &mut history)?;
+        Ok(Self::new(batch, policy, &history, &outcome))
+    }
+
+    fn new(batch: &Batch, policy: &str, history: &JobHistory, outcome: &Outcome) -> Self {
         let called = Called(&batch.trace.jobs);
         let topology = Topology::new(&batch.cluster);
         let job = history.job();
@@ -101,7 +124,7 @@ impl Story {
     }
 
     /// The story for people.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let devices = self.devices.map_or_else(String::new, |devices| match devices {
             1 => ", 1 device".to_owned(),
             devices => format!(", {devices} devices"),
@@ -116,13 +139,13 @@ impl Story {
             }
             last = &line.text;
             if !line.ahead.is_empty() {
-                text += &format!("{:>10}  ahead: {}\n", "", listed(&line.ahead));
+                text += &format!("{:>10}  ahead: {}\n", "", human::jobs(&line.ahead));
             }
             text += &format!("{:>10}  {}\n", human::duration(line.t), line.text);
         }
         if !self.is_finished {
             if !self.ahead.is_empty() {
-                text += &format!("{:>10}  ahead: {}\n", "", listed(&self.ahead));
+                text += &format!("{:>10}  ahead: {}\n", "", human::jobs(&self.ahead));
             }
             text += &format!("{:>10}  not finished when the run ended\n", "");
         }
@@ -131,6 +154,16 @@ impl Story {
         }
         text
     }
+}
+
+/// The job of that name in the trace.
+fn find_job(batch: &Batch, job: &str) -> Result<JobId, StudyError> {
+    let names = || batch.trace.jobs.iter().map(|spec| &*spec.name);
+    names().position(|name| name == job).map(JobId::from_index).ok_or_else(|| StudyError::UnknownJob {
+        job: job.to_owned(),
+        trace: batch.trace.name.clone(),
+        nearest: nearest(job, names()).map(str::to_owned),
+    })
 }
 
 fn line(
@@ -149,7 +182,7 @@ fn line(
             let nodes: Vec<String> = placement.iter().map(name).collect();
             let mut text = runs_on(&nodes, devices);
             if !beside.is_empty() {
-                text += &format!(", beside {}", listed(&called.names(beside)));
+                text += &format!(", beside {}", human::jobs(&called.names(beside)));
             }
             if let Some(change) = change {
                 let told = reshaped(topology, change.reshape, &change.before, placement, change.to, called);
@@ -170,7 +203,7 @@ fn line(
 }
 
 /// The devices that a job runs on, or their number where the simulated scheduler assigns none of its own.
-pub(super) fn runs_on(nodes: &[String], devices: Option<u32>) -> String {
+fn runs_on(nodes: &[String], devices: Option<u32>) -> String {
     match devices {
         _ if !nodes.is_empty() => format!("it runs on {}", nodes.join(" + ")),
         Some(1) => "it runs on 1 device".to_owned(),
@@ -179,12 +212,12 @@ pub(super) fn runs_on(nodes: &[String], devices: Option<u32>) -> String {
     }
 }
 
-pub(super) fn interrupted(node: Option<&str>) -> String {
+fn interrupted(node: Option<&str>) -> String {
     node.map_or_else(|| "a node was lost".to_owned(), |node| format!("node {node} was lost"))
 }
 
 /// Devices of a node: `gpu-0:0,1`.
-pub(super) fn share_text(node: &str, share: &NodeShare) -> String {
+fn share_text(node: &str, share: &NodeShare) -> String {
     let devices: Vec<String> = share.devices.iter().map(|device| device.to_string()).collect();
     format!("{node}:{}", devices.join(","))
 }

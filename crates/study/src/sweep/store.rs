@@ -10,18 +10,14 @@ use wharf_sim::Outcome;
 use wharf_sim::sweep::{ContentHash, PlannedRun, RunSink};
 
 use super::runs_dir;
-use crate::commands::sim::command_line;
-use crate::error::{CliError, ErrorKind};
-use crate::output::Progress;
-use crate::runner::OutDir;
+use crate::{OutDir, StudyError};
 
 /// The version of the code, to the bit: a result is reused only by the program that made it.
 ///
 /// # Errors
 /// Where the program cannot read its own file.
-pub(super) fn build_version() -> Result<String, CliError> {
-    let failed = |error| CliError::new(ErrorKind::Internal, "cannot read the executable").caused_by(error);
-    let program = std::env::current_exe().and_then(fs::read).map_err(failed)?;
+pub fn build_version() -> Result<String, StudyError> {
+    let program = std::env::current_exe().and_then(fs::read).map_err(StudyError::Executable)?;
     Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), ContentHash::of(&program)))
 }
 
@@ -29,12 +25,12 @@ pub(super) fn build_version() -> Result<String, CliError> {
 const STAYS_BYTES: usize = 400_000;
 
 /// A folder for each finished run, as `wharf sim --out` has them: whole or not there.
-#[derive(Debug)]
-pub(super) struct RunStore<'a> {
+pub struct RunStore<'a> {
     dir: PathBuf,
     fresh: bool,
     stored: AtomicUsize,
-    progress: &'a Progress,
+    /// Called after each run.
+    on_done: &'a (dyn Fn() + Sync),
     command: String,
 }
 
@@ -43,14 +39,19 @@ impl<'a> RunStore<'a> {
     ///
     /// # Errors
     /// Where its directory cannot be created.
-    pub(super) fn open(out: &Path, fresh: bool, progress: &'a Progress) -> Result<Self, CliError> {
+    pub fn open(
+        out: &Path,
+        fresh: bool,
+        command: String,
+        on_done: &'a (dyn Fn() + Sync),
+    ) -> Result<Self, StudyError> {
         let dir = runs_dir(out);
-        fs::create_dir_all(&dir).map_err(|error| CliError::write(&dir, error))?;
-        Ok(Self { dir, fresh, stored: AtomicUsize::new(0), progress, command: command_line() })
+        fs::create_dir_all(&dir).map_err(|error| StudyError::write(&dir, error))?;
+        Ok(Self { dir, fresh, stored: AtomicUsize::new(0), on_done, command })
     }
 
     /// How many results came from earlier.
-    pub(super) fn stored_count(&self) -> usize {
+    pub fn stored_count(&self) -> usize {
         self.stored.load(Ordering::Relaxed)
     }
 
@@ -61,7 +62,7 @@ impl<'a> RunStore<'a> {
 
 impl RunSink for RunStore<'_> {
     type Kept = Summary;
-    type Error = CliError;
+    type Error = StudyError;
 
     /// A run that cannot be read is as good as none: it is repeated, and its files are replaced.
     fn stored(&self, run: &PlannedRun) -> Option<Summary> {
@@ -73,7 +74,7 @@ impl RunSink for RunStore<'_> {
         Some(summary)
     }
 
-    fn keep(&self, run: &PlannedRun, outcome: &Outcome, wall_ms: f64) -> Result<Summary, CliError> {
+    fn keep(&self, run: &PlannedRun, outcome: &Outcome, wall_ms: f64) -> Result<Summary, StudyError> {
         let labels = RunLabels {
             policy: run.policy.clone(),
             trace: run.trace.name.clone(),
@@ -89,7 +90,7 @@ impl RunSink for RunStore<'_> {
         let report = Report::new(vec![summary.clone()]);
         files::write_digest(&out.path().join(files::RUN_JSON), &digest)
             .and_then(|()| files::write_summary(&out.path().join(files::SUMMARY_JSON), &report))
-            .map_err(|error| out.failed(&error))?;
+            .map_err(|error| out.failed(error))?;
         out.commit()?;
         Ok(summary)
     }
@@ -102,6 +103,6 @@ impl RunSink for RunStore<'_> {
         if stored {
             self.stored.fetch_add(1, Ordering::Relaxed);
         }
-        self.progress.add(1);
+        (self.on_done)();
     }
 }

@@ -3,10 +3,15 @@
 use std::io::{self, Write};
 
 use wharf_core::{Chosen, JobId, JobSpec, NodeId, NodeShare, Reshape, Time};
-use wharf_sim::{Allocation, Recorder, Round};
+use wharf_outcome::{Allocation, Recorder, Round};
 
-use crate::output::Progress;
-use crate::rounds::RoundWriter;
+use super::rounds::RoundWriter;
+
+/// Name of the file.
+pub const EVENTS_JSONL: &str = "events.jsonl";
+
+/// Called with a number of jobs that have finished since the last call.
+pub type OnFinished<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Writes events, and counts finished jobs for those who watch.
 ///
@@ -14,7 +19,7 @@ use crate::rounds::RoundWriter;
 /// jobs share the devices in lockstep, `group`; on other devices than the last time, also `change` (how they differ), `before` (those
 /// devices) and `for` (a job that got some of them). A preemption has `for` (the job that gets the devices, where it is one) and
 /// `chosen` (why this job had to make room). Where nodes fail, a job is `interrupted`, and there are lines with `node` instead of `job`.
-pub(crate) struct EventWriter<'a, W: Write> {
+pub struct EventWriter<'a, W: Write> {
     out: W,
     jobs: &'a [JobSpec],
     /// The first failure: a recorder cannot return it, and what comes after it is not written.
@@ -38,20 +43,20 @@ struct Reshaped {
 
 impl<'a, W: Write> EventWriter<'a, W> {
     /// Writes to `out`; `jobs` have the names.
-    pub(crate) fn new(out: W, jobs: &'a [JobSpec], progress: &'a Progress) -> Self {
+    pub fn new(out: W, jobs: &'a [JobSpec], on_finished: OnFinished<'a>) -> Self {
         Self {
             out,
             jobs,
             error: None,
             gave_way: None,
             reshaped: None,
-            finished: FinishedCounter::new(progress),
+            finished: FinishedCounter::new(on_finished),
             rounds: None,
         }
     }
 
     /// Writes rounds as well.
-    pub(crate) fn with_rounds(self, rounds: RoundWriter<'a>) -> Self {
+    pub fn with_rounds(self, rounds: RoundWriter<'a>) -> Self {
         Self { rounds: Some(rounds), ..self }
     }
 
@@ -59,7 +64,7 @@ impl<'a, W: Write> EventWriter<'a, W> {
     ///
     /// # Errors
     /// The first failure of any write.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
+    pub fn finish(mut self) -> io::Result<W> {
         self.rounds.take().map_or(Ok(()), RoundWriter::finish)?;
         match self.error.take() {
             Some(error) => Err(error),
@@ -112,11 +117,11 @@ fn write_event<W: Write>(
     out.write_all(b"}\n")
 }
 
-pub(crate) fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> io::Result<()> {
+pub(super) fn write_name(out: &mut impl Write, jobs: &[JobSpec], job: JobId) -> io::Result<()> {
     Ok(serde_json::to_writer(out, &*jobs[job.index()].name)?)
 }
 
-pub(crate) fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
+pub(super) fn write_placement(out: &mut impl Write, placement: &[NodeShare]) -> io::Result<()> {
     write_shares(out, "nodes", placement)
 }
 
@@ -245,23 +250,23 @@ impl<W: Write> Recorder for EventWriter<'_, W> {
 }
 
 /// Counts finished jobs, and records nothing else.
-pub(crate) struct FinishedCounter<'a> {
-    progress: &'a Progress,
+pub struct FinishedCounter<'a> {
+    on_finished: OnFinished<'a>,
     pending: u64,
     has_timeline: bool,
 }
 
 impl<'a> FinishedCounter<'a> {
-    /// The bar is shared between runs, and told in batches.
+    /// Jobs that are reported together: the callback is shared between threads.
     const BATCH: u64 = 64;
 
-    /// Counts on that bar.
-    pub(crate) fn new(progress: &'a Progress) -> Self {
-        Self { progress, pending: 0, has_timeline: false }
+    /// Reports finished jobs to `on_finished`.
+    pub fn new(on_finished: OnFinished<'a>) -> Self {
+        Self { on_finished, pending: 0, has_timeline: false }
     }
 
     /// Lets the outcome have its timeline, or not.
-    pub(crate) fn with_timeline(self, has_timeline: bool) -> Self {
+    pub fn with_timeline(self, has_timeline: bool) -> Self {
         Self { has_timeline, ..self }
     }
 }
@@ -274,7 +279,7 @@ impl Recorder for FinishedCounter<'_> {
     fn finished(&mut self, _time: Time, _job: JobId) {
         self.pending += 1;
         if self.pending == Self::BATCH {
-            self.progress.add(self.pending);
+            (self.on_finished)(self.pending);
             self.pending = 0;
         }
     }
@@ -311,8 +316,8 @@ mod tests {
 
     #[test]
     fn events_are_one_object_a_line() {
-        let (jobs, progress) = (jobs(), Progress::hidden());
-        let mut writer = EventWriter::new(Vec::new(), &jobs, &progress);
+        let jobs = jobs();
+        let mut writer = EventWriter::new(Vec::new(), &jobs, &|_| ());
         record(&mut writer);
         let text = String::from_utf8(writer.finish().unwrap()).unwrap();
         insta::assert_snapshot!(text, @r#"
@@ -333,10 +338,10 @@ mod tests {
 
     #[test]
     fn first_failure_is_kept() {
-        let (jobs, progress) = (jobs(), Progress::hidden());
+        let jobs = jobs();
         let full =
             io::BufWriter::with_capacity(8, std::fs::File::options().write(true).open("/dev/full").unwrap());
-        let mut writer = EventWriter::new(full, &jobs, &progress);
+        let mut writer = EventWriter::new(full, &jobs, &|_| ());
         record(&mut writer);
         assert_eq!(writer.finish().err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
     }

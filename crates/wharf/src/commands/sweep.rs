@@ -1,15 +1,15 @@
 //! `wharf sweep`: a scenario file on all cores, resumed where it was left.
 
-mod results;
-mod store;
-
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::sweep::{Plan, PlannedRun, Scenario, SweepError, execute as run_plan};
+use wharf_study::sweep::{RunStore, SweepReport, build_version};
 
+use super::compare::versions_differ;
+use super::sim::command_line;
 use crate::args::{OutputFormat, SweepArgs};
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
@@ -17,8 +17,6 @@ use crate::input;
 use crate::interrupt;
 use crate::output::grid::Grid;
 use crate::output::{Terminal, counted};
-use results::SweepReport;
-use store::RunStore;
 
 /// Runs what is not stored, prints the table and writes table and plots.
 ///
@@ -35,8 +33,15 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
     }
     let out = args.out.clone().unwrap_or_else(|| Path::new("wharf-sweep").join(&plan.name));
     let report = run(&plan, args, &out, terminal)?;
-    report.write(&out, terminal)?;
-    report.print(terminal)?;
+    let written = report.write(&out, command_line())?;
+    if !written.versions.is_empty() {
+        terminal.warn(&versions_differ(&written));
+    }
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&report)?,
+        OutputFormat::Plain | OutputFormat::Csv => terminal.rows(&report.report().table().to_plain())?,
+        OutputFormat::Table => terminal.data(&report.to_text())?,
+    }
     terminal.note(&format!("results are in `{}`", out.display()));
     Ok(Exit::Ok)
 }
@@ -50,19 +55,19 @@ pub(super) fn plan(args: &SweepArgs) -> Result<Plan, CliError> {
     let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let data = args.data.clone().unwrap_or(beside);
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
-    Plan::profiled(&scenario, &data, &store::build_version()?, profile)
-        .map_err(|error| translate::scenario(&error))
+    Plan::profiled(&scenario, &data, &build_version()?, profile).map_err(|error| translate::scenario(&error))
 }
 
 fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
     let progress = terminal.progress(plan.runs.len() as u64, "runs");
-    let store = RunStore::open(out, args.fresh, &progress)?;
+    let on_done = || progress.add(1);
+    let store = RunStore::open(out, args.fresh, command_line(), &on_done)?;
     interrupt::say_when_interrupted(format!(
         "finished runs are kept in `{}`; the same command continues",
         out.display()
     ));
     let kept = run_plan(plan, thread_count(args.jobs), &store).map_err(|error| match error {
-        SweepError::Keep(error) => error,
+        SweepError::Keep(error) => error.into(),
         SweepError::Run { source, .. } => translate::run(&source),
     })?;
     progress.finish();
@@ -123,9 +128,4 @@ fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
     terminal.grid(&grid)?;
     terminal.note(&counted(plan.runs.len(), "run"));
     Ok(())
-}
-
-/// Where finished runs are kept.
-fn runs_dir(out: &Path) -> PathBuf {
-    out.join("runs")
 }
