@@ -1,25 +1,41 @@
 //! What is written: services, and a configuration to begin with.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::args::{InstallHeadArgs, InstallWorkerArgs};
+/// What the configuration of a head says.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadSettings {
+    /// Listen address.
+    pub listen: SocketAddr,
+}
+
+/// What the configuration of a worker says.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSettings {
+    /// Address of the head; the one on this machine if there is none.
+    pub head: Option<String>,
+    /// File with the join token.
+    pub join_token_file: Option<PathBuf>,
+    /// Address of the node for other nodes of a gang.
+    pub address: Option<String>,
+}
 
 /// The user that the head runs as.
-pub(super) const USER: &str = "wharf";
+pub const USER: &str = "wharf";
 /// The head's state.
-pub(super) const HEAD_HOME: &str = "/var/lib/wharf";
+pub(crate) const HEAD_HOME: &str = "/var/lib/wharf";
 /// The worker's state: apart, because the worker is root and must not follow what the head's user puts in its own.
-pub(super) const WORKER_HOME: &str = "/var/lib/wharf-worker";
+pub(crate) const WORKER_HOME: &str = "/var/lib/wharf-worker";
 /// The configuration.
-pub(super) const CONFIG: &str = "/etc/wharf/config.toml";
+pub(crate) const CONFIG: &str = "/etc/wharf/config.toml";
 
 const HEADER: &str = "\
 # Written by `wharf install`, which also replaces it: put changes into a drop-in (`systemctl edit`).
 ";
 
 /// The head's service. It needs nothing of the machine but its folder and the network.
-pub(super) fn head_unit(prefix: &Path) -> String {
+pub(crate) fn head_unit(prefix: &Path) -> String {
     format!(
         "{HEADER}
 [Unit]
@@ -70,7 +86,7 @@ WantedBy=multi-user.target
 }
 
 /// The worker's service. It is root, because it runs each job as the user who submitted it.
-pub(super) fn worker_unit(prefix: &Path) -> String {
+pub(crate) fn worker_unit(prefix: &Path) -> String {
     format!(
         "{HEADER}
 [Unit]
@@ -104,20 +120,20 @@ WantedBy=multi-user.target
 }
 
 /// A section of the configuration.
-pub(super) struct Section {
-    pub(super) name: &'static str,
-    pub(super) text: String,
+pub(crate) struct Section {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
 }
 
 /// How a new configuration begins.
-pub(super) const CONFIG_HEADER: &str = "\
+pub(crate) const CONFIG_HEADER: &str = "\
 # Configuration of Wharf. `wharf config example` has every key, `wharf config check` says what is wrong here, and
 # `wharf config show` what is in force. Secrets are never in this file, only the names of their files.
 ";
 
 /// What a head goes by, and its machine's clients.
-pub(super) fn head_sections(args: &InstallHeadArgs) -> Vec<Section> {
-    let listen = args.listen;
+pub(crate) fn head_sections(settings: &HeadSettings) -> Vec<Section> {
+    let listen = settings.listen;
     let head = format!(
         "
 # For `wharf head`. Its service may write to this folder only.
@@ -140,16 +156,16 @@ head = \"{}\"
 }
 
 /// What a worker goes by.
-pub(super) fn worker_sections(args: &InstallWorkerArgs) -> Vec<Section> {
+pub(crate) fn worker_sections(settings: &WorkerSettings) -> Vec<Section> {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    let head = args.head.as_deref().unwrap_or("127.0.0.1:7717");
-    let token = match (&args.join_token_file, &args.head) {
+    let head = settings.head.as_deref().unwrap_or("127.0.0.1:7717");
+    let token = match (&settings.join_token_file, &settings.head) {
         (Some(path), _) => path.to_string_lossy().into_owned(),
         (None, Some(_)) => "/etc/wharf/join.token".to_owned(),
         // A head on this machine leaves one for its neighbours.
         (None, None) => format!("{HEAD_HOME}/worker-token"),
     };
-    let address = match &args.address {
+    let address = match &settings.address {
         Some(address) => format!("address = {}", quoted(address)),
         None => "# address = \"HOST\"  # where other nodes of a gang reach this one".to_owned(),
     };

@@ -5,27 +5,28 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use crate::error::CliError;
 use wharf_staging::StagedFile;
 
+use crate::InstallError;
+
 /// A folder that has to be there.
-pub(super) struct Folder {
-    pub(super) path: PathBuf,
-    pub(super) mode: u32,
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) mode: u32,
     /// User and group, if they are not the installer's.
-    pub(super) owner: Option<(u32, u32)>,
+    pub(crate) owner: Option<(u32, u32)>,
 }
 
 /// A file that has to be there with these bytes.
-pub(super) struct File {
-    pub(super) path: PathBuf,
-    pub(super) bytes: Vec<u8>,
-    pub(super) mode: u32,
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mode: u32,
 }
 
 impl File {
     /// Whether it is in its place already.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         let has_mode = |file: fs::Metadata| file.is_file() && file.mode() & 0o7777 == self.mode;
         fs::metadata(&self.path).is_ok_and(has_mode)
             && fs::read(&self.path).is_ok_and(|bytes| bytes == self.bytes)
@@ -36,11 +37,11 @@ impl File {
 ///
 /// # Errors
 /// Where that cannot be; everything is then as it was.
-pub(super) fn place(folders: &[Folder], files: &[File]) -> Result<(), CliError> {
+pub(crate) fn place(folders: &[Folder], files: &[File]) -> Result<(), InstallError> {
     let mut undo = Undo::default();
     for folder in folders {
         undo.make(&folder.path)?;
-        let failed = |error| CliError::write(&folder.path, error);
+        let failed = |error| InstallError::write(&folder.path, error);
         fs::set_permissions(&folder.path, Permissions::from_mode(folder.mode)).map_err(failed)?;
         if let Some((user, group)) = folder.owner {
             chown(&folder.path, Some(user), Some(group)).map_err(failed)?;
@@ -49,13 +50,13 @@ pub(super) fn place(folders: &[Folder], files: &[File]) -> Result<(), CliError> 
     let mut staged = Vec::new();
     for file in files.iter().filter(|file| !file.is_there()) {
         undo.make(file.path.parent().unwrap_or(Path::new("/")))?;
-        let failed = |error| CliError::write(&file.path, error);
+        let failed = |error| InstallError::write(&file.path, error);
         let mut writer = StagedFile::create(&file.path)?;
         writer.write_all(&file.bytes).and_then(|()| writer.set_mode(file.mode)).map_err(failed)?;
         staged.push((&file.path, writer));
     }
     for (path, writer) in staged {
-        undo.keep(path).map_err(|error| CliError::write(path, error))?;
+        undo.keep(path).map_err(|error| InstallError::write(path, error))?;
         writer.commit()?;
     }
     undo.forget();
@@ -72,14 +73,14 @@ struct Undo {
 
 impl Undo {
     /// Makes a folder and those that it is in.
-    fn make(&mut self, folder: &Path) -> Result<(), CliError> {
+    fn make(&mut self, folder: &Path) -> Result<(), InstallError> {
         let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
         for path in missing.into_iter().rev() {
-            fs::create_dir(path).map_err(|error| CliError::write(path, error))?;
+            fs::create_dir(path).map_err(|error| InstallError::write(path, error))?;
             self.made.push(path.to_owned());
             // Whatever the caller's mask is: services and people have to get through.
             let open = fs::set_permissions(path, Permissions::from_mode(0o755));
-            open.map_err(|error| CliError::write(path, error))?;
+            open.map_err(|error| InstallError::write(path, error))?;
         }
         Ok(())
     }

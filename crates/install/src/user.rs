@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::texts::{HEAD_HOME, USER};
-use crate::error::{CliError, ErrorKind};
+use crate::InstallError;
+use crate::texts::{HEAD_HOME, USER};
 
 /// User and group of the head, where there are such.
-pub(super) fn find(root: &Path) -> Option<(u32, u32)> {
+pub(crate) fn find(root: &Path) -> Option<(u32, u32)> {
     let listed = std::fs::read_to_string(root.join("etc/passwd")).ok()?;
     let line = listed.lines().find(|line| line.split(':').next() == Some(USER))?;
     let mut fields = line.split(':').skip(2);
@@ -19,7 +19,7 @@ pub(super) fn find(root: &Path) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// Where there is nothing, or it fails.
-pub(super) fn make(root: &Path) -> Result<(u32, u32), CliError> {
+pub(crate) fn make(root: &Path) -> Result<(u32, u32), InstallError> {
     let is_here = root == Path::new("/");
     let mut sysusers = Command::new("systemd-sysusers");
     let mut useradd = Command::new("useradd");
@@ -40,9 +40,7 @@ pub(super) fn make(root: &Path) -> Result<(u32, u32), CliError> {
             (Some(why), _) => said.push(format!("{name}: {why}")),
         }
     }
-    let failed = CliError::new(ErrorKind::Output, format!("cannot make the system user `{USER}`"));
-    let failed = said.into_iter().fold(failed, CliError::hint);
-    Err(failed.hint(format!("create the system user `{USER}` and try again")))
+    Err(InstallError::User { user: USER, reports: said })
 }
 
 /// Why a command did not work; `None` where it did.
