@@ -211,7 +211,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
             tables::write_breakdown(&dir.join(tables::BREAKDOWN_CSV), &Breakdown::new(&specs, &outcome))
         })
         .and_then(|()| tables::write_summary(&dir.join(tables::SUMMARY_JSON), &report));
-    written.map_err(|error| out.failed(&error))?;
+    written.map_err(|error| out.failed(error))?;
     out.commit()?;
     Ok(report)
 }

@@ -1,7 +1,6 @@
 //! What devices were measured to reach, as a description for `wharf plan --hardware`.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -12,29 +11,36 @@ use wharf_planner::model::Precision;
 use wharf_profile::database;
 use wharf_profile::measured::{Measured, Reached};
 
-use super::measure::Offer;
-use crate::error::{CliError, translate};
-use crate::output::Terminal;
-use wharf_staging::StagedFile;
+use crate::{Offer, ProfilerError};
 
 /// From this share on, all devices of a node work at the same time: a bus or a power supply that they share costs less.
 const ALL_SHARE: f64 = 0.9;
 
-/// Writes it from what was measured of the tasks that the profiler offers now, and the links that the database has.
-pub(super) fn write(
-    target: &Path,
+/// A description, and whether the devices report how much memory they have.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The document.
+    pub document: Value,
+    /// It lacks `memory_gib`.
+    pub lacks_memory: bool,
+}
+
+/// Describes a device type by measurements of the tasks that the profiler offers now, and the links in the database.
+///
+/// # Errors
+/// [`ProfilerError`] if no operators were measured, or the database cannot be read.
+pub fn describe(
     profile: &Path,
     device_type: &str,
     offer: &Offer,
     rows: &[&Measured],
-    terminal: &Terminal,
-) -> Result<(), CliError> {
+) -> Result<Described, ProfilerError> {
     let own = |devices: u32| rows.iter().copied().filter(move |one| one.subject.devices == devices);
-    let reached = Reached::of(own(offer.devices)).ok_or_else(|| {
-        CliError::input(format!("no operators of {} were measured on {device_type}", offer.name))
-            .hint("measure them: `--what operators,collectives`")
+    let reached = Reached::of(own(offer.devices)).ok_or_else(|| ProfilerError::NoOperators {
+        model: offer.name.clone(),
+        device_type: device_type.to_owned(),
     })?;
-    let records = database::read(profile).map_err(|error| translate::profile(&error))?;
+    let records = database::read(profile)?;
     let builtin = Hardware::builtin(device_type);
     let memory_gib = offer.memory_gib.or_else(|| Some(builtin.as_ref()?.memory_gib));
     let links = builtin.or_else(|| Hardware::builtin("cpu"));
@@ -53,10 +59,8 @@ pub(super) fn write(
         "kernel_us": reached.kernel_s * 1e6,
         "workspace_gib": 0.0,
     });
-    match memory_gib {
-        Some(memory_gib) => device["memory_gib"] = json!(memory_gib),
-        None => terminal
-            .warn(&format!("the devices report no memory size: set `memory_gib` in `{}`", target.display())),
+    if let Some(memory_gib) = memory_gib {
+        device["memory_gib"] = json!(memory_gib);
     }
     if let Some(at_once) = at_once(own(1), own(offer.devices), f64::from(offer.devices)) {
         device["at_once"] = json!(at_once);
@@ -64,7 +68,8 @@ pub(super) fn write(
     if let Some(links) = links {
         device["links"] = json!({ "near": link(links.near), "send_near": link(links.send_near) });
     }
-    save(target, &json!({ "devices": [device] }))
+    let lacks_memory = memory_gib.is_none();
+    Ok(Described { document: json!({ "devices": [device] }), lacks_memory })
 }
 
 /// How many devices of the node compute as fast together as one does alone, where that is not all of them: from a step of one device
@@ -83,11 +88,4 @@ fn at_once<'a>(
     let share = together.iter().find_map(|(key, all_s)| Some(alone.get(key)? / all_s))?;
     let at_once = devices * share;
     (at_once < devices * ALL_SHARE).then(|| at_once.max(1.0))
-}
-
-fn save(target: &Path, description: &Value) -> Result<(), CliError> {
-    let mut file = StagedFile::create(target)?;
-    let text = format!("{description:#}\n");
-    file.write_all(text.as_bytes()).map_err(|error| CliError::write(target, error))?;
-    Ok(file.commit()?)
 }
