@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::json;
-use wharf_perf::comm::{Operation, Route};
 use wharf_perf::{Locality, Place, Workload};
+use wharf_planner::comm::{Operation, Route};
 use wharf_profile::measured::{Measured, NOT_RECOMPUTING, Subject};
 use wharf_profile::{Facts, Key, Records, database};
 
