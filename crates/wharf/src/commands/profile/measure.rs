@@ -109,29 +109,6 @@ fn request(args: &ProfileRunArgs) -> Value {
     })
 }
 
-fn request(args: &ProfileRunArgs) -> Value {
-    let subjects = if args.what.is_empty() {
-        let mut subjects = vec![ProfileSubjectArg::Collectives];
-        if args.model.is_some() {
-            subjects.extend([ProfileSubjectArg::Operators, ProfileSubjectArg::Layers]);
-        }
-        subjects.extend((!args.plans.is_empty()).then_some(ProfileSubjectArg::Plans));
-        subjects
-    } else {
-        args.what.clone()
-    };
-    json!({
-        "do": "measure",
-        "what": subjects.iter().map(|subject| subject.name()).collect::<Vec<_>>(),
-        "model": args.model,
-        "plans": args.plans,
-        "batch": args.batch,
-        "devices": args.devices,
-        "host_devices": args.profiler.host_devices,
-        "no_recompute": args.no_recompute,
-    })
-}
-
 fn show(session: &Session, args: &ProfileRunArgs, terminal: &Terminal) -> Result<(), CliError> {
     let offer = session.offer();
     if terminal.format == OutputFormat::Json {
