@@ -15,6 +15,24 @@ const GENERATED: &str = "// This file is @generated";
 /// Folders that hold no sources of ours.
 const SKIPPED: &[&str] = &[".git", "target", "out", "node_modules", "__pycache__"];
 
+/// A folder whose code is a function of its arguments.
+const PURE: &str = "crates/slurm/src/grammar/";
+
+/// What its code does not use.
+const IMPURE: &[&str] = &[
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::time",
+    "tokio",
+    "wharf_",
+    "Zoned::now",
+    "Timestamp::now",
+];
+
 /// Checks every file of the workspace.
 pub(crate) fn check(root: &Path) -> Complaints {
     let mut files = Vec::new();
@@ -101,6 +119,13 @@ fn check_rust(name: &str, text: &str, complaints: &mut Complaints) {
         (concat!("TO", "DO"), "do it, or open an issue"),
         (concat!("FIX", "ME"), "fix it, or open an issue"),
     ];
+    if name.starts_with(PURE) {
+        for (index, line) in text.lines().enumerate() {
+            if let Some(word) = IMPURE.iter().find(|word| line.contains(**word)) {
+                complaints.push(format!("{name}:{}: `{word}`: {PURE} is a grammar without I/O", index + 1));
+            }
+        }
+    }
     for (index, line) in text.lines().enumerate() {
         for (word, why) in banned {
             if line.contains(word) {

@@ -1,6 +1,5 @@
 //! Where a head is, how it is known, and what it wants to be shown.
 
-use std::path::Path;
 use std::time::Duration;
 
 use wharf_proto::tonic::metadata::{Ascii, MetadataValue};
@@ -28,24 +27,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// What the head of this home has written down.
-    ///
-    /// # Errors
-    /// [`ClientError::NoHead`] where no head has served here, or its files cannot be read.
-    pub fn of_home(home: &Path) -> Result<Self, ClientError> {
-        let read = |name: &str| {
-            let path = home.join(name);
-            let text = std::fs::read_to_string(&path);
-            text.map(|text| text.trim().to_owned()).map_err(|source| ClientError::NoHead { path, source })
-        };
-        let (address, token) = (read("address")?, Token::new(&read("token")?));
-        let authority = match token.authority() {
-            Some(authority) => authority,
-            None => wharf_tls::fingerprint_of_pem(&read("auth/ca.pem")?).ok_or(ClientError::Token)?,
-        };
-        Ok(Self { address, authority, token })
-    }
-
     /// Connects, and makes sure that it is the right head.
     ///
     /// # Errors
@@ -77,16 +58,5 @@ impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         request.metadata_mut().insert("authorization", self.0.clone());
         Ok(request)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn home_without_a_head_is_told_by_its_file() {
-        let error = Access::of_home(Path::new("/nowhere")).err().map(|error| error.to_string());
-        assert_eq!(error.as_deref(), Some("cannot read `/nowhere/address`"));
     }
 }

@@ -16,7 +16,7 @@ use wharf_proto::{
     WaitRequest,
 };
 
-use crate::{Access, ClientError, Connection};
+use crate::{Access, ClientError, Connection, Locator};
 
 /// A list of a million jobs fits.
 const REPLY_BYTES_MAX: usize = 1 << 30;
@@ -35,12 +35,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the head that serves in this home.
+    /// Connects to the head that serves in a state directory.
     ///
     /// # Errors
-    /// [`ClientError`] where there is none, or it does not answer.
+    /// [`ClientError`] if there is none, or it does not answer.
     pub async fn connect(home: &Path) -> Result<Self, ClientError> {
-        Self::connect_to(&Access::of_home(home)?).await
+        Locator::of_home(home).connect().await
     }
 
     /// Connects to a head.

@@ -18,6 +18,53 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
+    /// There is no state directory to look for a head in.
+    #[error("HOME is not set, which contains the state directory")]
+    NoHome,
+    /// The token file is missing or unreadable.
+    #[error("cannot read `{}`", path.display())]
+    NoToken {
+        /// The token file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The certificate of the cluster's authority is missing or unreadable.
+    #[error("cannot read `{}`", path.display())]
+    Unreadable {
+        /// The certificate file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The certificate file of the cluster's authority contains none.
+    #[error("`{}` holds no certificate", path.display())]
+    NoCertificate {
+        /// The certificate file.
+        path: PathBuf,
+    },
+    /// The token and the certificate are of different clusters.
+    #[error("the token `{}` belongs to another cluster than `{}`", token_file.display(), ca_file.display())]
+    OtherCluster {
+        /// The token file.
+        token_file: PathBuf,
+        /// The certificate file.
+        ca_file: PathBuf,
+    },
+    /// The address asks for a connection without TLS.
+    #[error("`{text}` is not supported: a head accepts only TLS")]
+    PlainAddress {
+        /// The address.
+        text: String,
+    },
+    /// The address is malformed.
+    #[error("`{text}` is not the address of a head")]
+    Address {
+        /// The address.
+        text: String,
+    },
     /// The token has characters that cannot be sent.
     #[error("malformed token: expected whf1.FINGERPRINT.SECRET")]
     Token,

@@ -6,7 +6,9 @@
 mod access;
 mod calls;
 mod error;
+mod locator;
 
 pub use access::{Access, Bearer, Connection};
 pub use calls::{Client, Output};
 pub use error::ClientError;
+pub use locator::{Locator, parse_address};

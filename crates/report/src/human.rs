@@ -4,6 +4,19 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 86400.0;
 
+/// Names that [`jobs`] lists before it counts the rest.
+const NAMED_MAX: usize = 5;
+
+/// Jobs in words: the first few by name, the others as a number.
+pub fn jobs(names: &[String]) -> String {
+    let named: Vec<&str> = names.iter().take(NAMED_MAX).map(String::as_str).collect();
+    let noun = if names.len() == 1 { "job" } else { "jobs" };
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => format!("{noun} {}", named.join(", ")),
+        more => format!("{noun} {} and {more} more", named.join(", ")),
+    }
+}
+
 /// A length of time: `0.25s`, `42s`, `3m 20s`, `2h 13m`, `3d 10h`, `34.2d`.
 pub fn duration(seconds: f64) -> String {
     let size = seconds.abs();

@@ -248,6 +248,16 @@ fn clean(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
+/// Converts tab-separated lines, whose cells hold no tabs or line ends, to CSV.
+pub fn csv(plain: &str) -> String {
+    let quoted = |cell: &str| match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    };
+    let line = |line: &str| line.split('\t').map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    plain.lines().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

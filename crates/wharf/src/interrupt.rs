@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
-use crate::staging;
+use wharf_staging as staging;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What to say besides "interrupted".

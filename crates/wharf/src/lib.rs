@@ -8,7 +8,6 @@ mod carried;
 mod commands;
 mod config;
 pub mod error;
-mod events;
 pub mod exit;
 mod input;
 mod interrupt;
@@ -16,9 +15,6 @@ mod moment;
 mod output;
 mod pages;
 pub mod reference;
-mod rounds;
-mod runner;
-mod staging;
 
 use std::ffi::OsString;
 use std::io::Write as _;

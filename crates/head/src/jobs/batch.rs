@@ -4,17 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Command, Ignored, JobId, NodeId, Phase, Time};
 use wharf_proto::dependency::Kind;
-use wharf_proto::{Batch, ChangeJobsRequest, LaunchTask, SignalTask, TaskId, Wait, to_worker};
-use wharf_slurm::environ::Placed;
-use wharf_slurm::filename::Names;
-use wharf_slurm::shape::{CPU, PARTITION};
+use wharf_proto::{ChangeJobsRequest, LaunchTask, SignalTask, TaskId, Wait, to_worker};
+use wharf_slurm::launch::GangNode;
 
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
-use crate::tasks::execution::Execution;
-
-/// What SLURM_CLUSTER_NAME says.
-const CLUSTER: &str = "wharf";
+use crate::tasks::execution::Task;
 
 /// What is known of batch scripts that no restart has to keep.
 #[derive(Debug, Default)]
@@ -219,76 +214,26 @@ impl Dispatcher {
         }
     }
 
-    /// Fills in what a task of a batch script needs beside what any task does.
-    pub(crate) fn fill_in_batch(&self, job: JobId, launch: &mut LaunchTask) {
-        let Some(spec) = self.spec(job) else { return };
-        let (Some(batch), Some(execution)) = (&spec.batch, self.executions.get(&job)) else { return };
-        let placed = self.placed(job, execution, launch, batch);
-        let first = execution.tasks.first().map(|task| task.share.node);
-        let node = first.map_or(String::new(), |node| self.node_name(node));
-        let names = Names {
-            job: job.0,
-            array: launch.array_index.map(|index| (launch.array_job, index)),
-            node: &node,
-            name: self.name_of(job),
-            user: &spec.user,
-            task: None,
+    /// Completes the launch of a task of a batch job.
+    pub(crate) fn complete_batch(&self, job: JobId, launch: &mut LaunchTask) {
+        let (Some(spec), Some(execution)) = (self.spec(job), self.executions.get(&job)) else { return };
+        let topology = self.engine.state().topology();
+        let gang_node = |task: &Task| {
+            let node = &topology.node(task.share.node).spec;
+            GangNode {
+                name: &node.name,
+                pool: &node.pool,
+                device_type: &node.device_type,
+                cpus: node.cpus,
+                devices: node.devices,
+                used: task.share.devices.len(),
+            }
         };
-        let is_first = launch.rank == 0;
-        let expanded = |pattern: &str| if is_first { names.expand(pattern) } else { String::new() };
-        launch.output = expanded(&spec.output);
-        launch.error_output = expanded(&spec.error_output);
-        launch.batch = Some(if is_first {
-            Batch { input: expanded(&batch.input), ..batch.clone() }
-        } else {
-            Batch { is_allocation: true, ..Batch::default() }
-        });
-        launch.env.extend(placed);
+        let gang: Vec<GangNode<'_>> = execution.tasks.iter().map(gang_node).collect();
+        wharf_slurm::launch::complete(launch, spec, &gang, execution.generation.saturating_sub(1));
     }
 
     pub(crate) fn node_name(&self, node: NodeId) -> String {
         self.engine.state().topology().node(node).spec.name.to_string()
-    }
-
-    /// What the place of a task says in `SLURM_*` variables.
-    fn placed(
-        &self,
-        job: JobId,
-        execution: &Execution,
-        launch: &LaunchTask,
-        batch: &Batch,
-    ) -> Vec<(String, String)> {
-        let topology = self.engine.state().topology();
-        let nodes: Vec<String> = execution.tasks.iter().map(|task| self.node_name(task.share.node)).collect();
-        let specs = execution
-            .tasks
-            .iter()
-            .map(|task| (&topology.node(task.share.node).spec, task.share.devices.len()));
-        let of_devices = self.spec(job).map_or(0, |spec| spec.cpus);
-        let cpus = |(node, devices): (&wharf_core::NodeSpec, u32)| match of_devices {
-            _ if &*node.device_type == CPU => devices,
-            0 => (node.cpus * devices / node.devices.max(1)).max(1),
-            each => each * devices,
-        };
-        let cpus: Vec<u32> = specs.clone().map(cpus).collect();
-        let first = specs.clone().next().map(|(node, _)| node);
-        let pool = first.map_or("", |node| &*node.pool);
-        let is_cpu = first.is_some_and(|node| &*node.device_type == CPU);
-        let placed = Placed {
-            job: job.0,
-            array: launch.array_index.map(|index| (launch.array_job, index)),
-            name: &launch.job_name,
-            user: &launch.user,
-            partition: if pool.is_empty() { PARTITION } else { pool },
-            cluster: CLUSTER,
-            nodes: &nodes,
-            cpus: &cpus,
-            tasks: batch.tasks,
-            cpus_per_task: batch.cpus_per_task,
-            gpus: if is_cpu { &[] } else { &launch.devices },
-            rank: launch.rank as usize,
-            restarts: execution.generation.saturating_sub(1),
-        };
-        placed.variables().into_iter().collect()
     }
 }

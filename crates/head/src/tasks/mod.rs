@@ -83,7 +83,7 @@ impl Dispatcher {
                 return self.engine_command(Command::CancelJob(job));
             }
         }
-        self.fill_in_batch(job, &mut message);
+        self.complete_batch(job, &mut message);
         self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
 

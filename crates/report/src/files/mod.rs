@@ -4,7 +4,9 @@
 //! that read back to the same bits.
 
 mod atomic;
+mod events;
 mod found;
+mod rounds;
 mod rows;
 
 use std::fs;
@@ -17,7 +19,9 @@ use wharf_core::JobSpec;
 use wharf_outcome::Outcome;
 
 pub use atomic::write_atomically;
+pub use events::{EVENTS_JSONL, EventWriter, FinishedCounter, OnFinished};
 pub use found::{FoundRun, find_runs};
+pub use rounds::RoundWriter;
 pub use rows::{JobRow, TimelineRow};
 
 use crate::breakdown::{Breakdown, BreakdownRow};
@@ -34,6 +38,8 @@ pub const BREAKDOWN_CSV: &str = "breakdown.csv";
 pub const SUMMARY_JSON: &str = "summary.json";
 /// Name of the file with the run's [`Digest`].
 pub const RUN_JSON: &str = "run.json";
+/// Name of the page that compares the runs of a directory.
+pub const REPORT_HTML: &str = "report.html";
 
 /// Why a file could not be written or read.
 #[derive(Debug, thiserror::Error)]

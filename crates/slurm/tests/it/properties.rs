@@ -1,10 +1,10 @@
 //! What holds for every list, array and time, not only for those that were measured.
 
 use proptest::prelude::*;
-use wharf_slurm::array::Array;
-use wharf_slurm::environ::{compact, evenly, spread};
-use wharf_slurm::limit::{Full, TimeLimit};
-use wharf_slurm::{hostlist, script};
+use wharf_slurm::grammar::array::Array;
+use wharf_slurm::grammar::environ::{compact, evenly, spread};
+use wharf_slurm::grammar::limit::{Full, TimeLimit};
+use wharf_slurm::grammar::{hostlist, script};
 
 proptest! {
     #[test]

@@ -2,16 +2,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use wharf_slurm::array::Array;
-use wharf_slurm::environ::{Placed, Submission, submitted};
-use wharf_slurm::export::{Variables, exported};
-use wharf_slurm::filename::{Names, OUTPUT, OUTPUT_OF_ARRAY};
-use wharf_slurm::getopt::{self, Given, Order};
-use wharf_slurm::layout::Layout;
-use wharf_slurm::limit::TimeLimit;
-use wharf_slurm::outcome::{Outcome, State};
-use wharf_slurm::shape::{NodeFacts, Unfit, shape};
-use wharf_slurm::{Refusal, Request, Sources, dependency, hostlist, options, script, squeue};
+use wharf_slurm::grammar::array::Array;
+use wharf_slurm::grammar::environ::{Placed, Submission, submitted};
+use wharf_slurm::grammar::export::{Variables, exported};
+use wharf_slurm::grammar::filename::{Names, OUTPUT, OUTPUT_OF_ARRAY};
+use wharf_slurm::grammar::getopt::{self, Given, Order};
+use wharf_slurm::grammar::layout::Layout;
+use wharf_slurm::grammar::limit::TimeLimit;
+use wharf_slurm::grammar::outcome::{Outcome, State};
+use wharf_slurm::grammar::shape::{NodeFacts, Unfit, shape};
+use wharf_slurm::grammar::{Refusal, Request, Sources, dependency, hostlist, options, script, squeue};
 use wharf_testing::{needs, reference};
 
 /// Vectors in which Wharf is deliberately different, by file and input, with the reason.

@@ -10,7 +10,7 @@ use crate::carried::{PROFILER, SDK};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// The distribution's name, as `python/pyproject.toml` has it.
 const DISTRIBUTION: &str = "wharf-trainer";

@@ -8,13 +8,13 @@ use wharf_document::shell::line;
 use wharf_sim::Measure;
 use wharf_sim::Settings;
 use wharf_sim::sweep::parallel::thread_count;
+use wharf_study::{Batch, OutDir, Outputs, PageFile, Results, distinct};
 
 use crate::args::SimArgs;
 use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
-use crate::runner::{Batch, OutDir, Outputs, PageFile, distinct};
 
 /// Stands for every policy.
 const ALL: &str = "all";
@@ -34,7 +34,7 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
         dir: args.out.as_deref().map(OutDir::new).transpose()?,
         page: args.report.as_deref().map(PageFile::new).transpose()?,
     };
-    let results = batch.run(outputs, &command_line(), terminal)?;
+    let results = run(&batch, outputs, terminal)?;
     terminal.report(&results.report)?;
     terminal.sparklines(&results.sparks)?;
     if let Some(out) = &args.out {
@@ -44,6 +44,17 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
         terminal.note(&format!("the report is `{}`", page.display()));
     }
     Ok(Exit::Ok)
+}
+
+/// Runs a batch with a progress bar, and warns of unfinished jobs.
+pub(super) fn run(batch: &Batch, outputs: Outputs, terminal: &Terminal) -> Result<Results, CliError> {
+    let steps = (batch.trace.jobs.len() * batch.policies.len()) as u64;
+    let progress = terminal.progress(steps, "jobs");
+    let results =
+        batch.run(outputs, &command_line(), terminal.is_watched(), &|finished| progress.add(finished))?;
+    progress.finish();
+    results.unfinished().iter().for_each(|warning| terminal.warn(warning));
+    Ok(results)
 }
 
 /// What the arguments mean. Names come before files: a typing error is told without reading a large trace.

@@ -1,13 +1,13 @@
 //! The libraries' errors as the command line tells them: whose move it is, and what may help.
 
-use std::path::Path;
-
 use wharf_job::JobError;
 use wharf_profile::ProfileError;
 use wharf_report::FileError;
 use wharf_reproduce::System;
 use wharf_sim::sweep::ScenarioError;
 use wharf_sim::{MeasureError, PresetError, RunError};
+use wharf_staging::StagingError;
+use wharf_study::StudyError;
 use wharf_trace::{ClusterError, TraceError, UnknownFormat};
 
 use super::{CliError, ErrorKind};
@@ -162,14 +162,46 @@ pub fn scenario(error: &ScenarioError) -> CliError {
     }
 }
 
-/// A result cannot be written. What is staged in `staged` is spoken of as in its place, `target`.
-pub fn file(error: &FileError, staged: &Path, target: &Path) -> CliError {
-    let (FileError::Write { path, source } | FileError::Read { path, source }) = error else {
-        return CliError::from_error(ErrorKind::Output, error);
-    };
-    let place = path.strip_prefix(staged).map_or_else(|_| path.clone(), |rest| target.join(rest));
-    let message = format!("cannot write `{}`", place.display());
-    CliError::new(ErrorKind::Output, message).caused_by(source)
+/// A stored run cannot be read.
+pub fn stored(error: &FileError) -> CliError {
+    with_hint(CliError::from_error(ErrorKind::Input, error), error.hint().map(Into::into))
+}
+
+impl From<StagingError> for CliError {
+    fn from(error: StagingError) -> Self {
+        let failed = Self::from_error(ErrorKind::Output, &error);
+        match error {
+            StagingError::Foreign { .. } => failed.hint("set another directory with `--out`"),
+            _ => failed,
+        }
+    }
+}
+
+impl From<StudyError> for CliError {
+    fn from(error: StudyError) -> Self {
+        let kind = match &error {
+            StudyError::Run(error) => return run(error),
+            StudyError::Stored(error) => return stored(error),
+            StudyError::NamelessPolicy | StudyError::RepeatedPolicy(_) => ErrorKind::Usage,
+            StudyError::Write { .. } | StudyError::Output(_) => ErrorKind::Output,
+            StudyError::Json(_) | StudyError::Executable(_) => ErrorKind::Internal,
+            _ => ErrorKind::Input,
+        };
+        let failed = Self::from_error(kind, &error);
+        match error {
+            StudyError::Staging(error) => error.into(),
+            StudyError::UnknownJob { nearest: Some(name), .. } => {
+                failed.hint(format!("did you mean `{name}`?"))
+            }
+            StudyError::NoFolder { .. } => {
+                failed.hint("give the directory of the run, which contains `events.jsonl`")
+            }
+            StudyError::NoEvents { .. } => failed.hint(
+                "`wharf sim --out DIR` stores events; runs of `wharf sweep` have none and are simulated again",
+            ),
+            _ => failed,
+        }
+    }
 }
 
 /// Whether a name that is nothing else was meant to be a file's.

@@ -85,16 +85,6 @@ impl<const COLUMNS: usize> Grid<COLUMNS> {
     }
 }
 
-/// Converts tab-separated lines, whose cells hold no tabs or line ends, to CSV.
-pub(crate) fn csv(plain: &str) -> String {
-    let quoted = |cell: &str| match cell.contains([',', '"']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
-    };
-    let line = |line: &str| line.split('\t').map(quoted).collect::<Vec<_>>().join(",") + "\n";
-    plain.lines().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,6 @@ mod terminal;
 
 pub(crate) use confirm::confirm;
 pub(crate) use escape::escaped;
-pub(crate) use progress::Progress;
 pub(crate) use terminal::Terminal;
 
 /// A number of things: `1 job`, `2 jobs`.

@@ -8,7 +8,7 @@ use wharf_report::{Report, SparkRun, sparklines};
 use crate::args::{GlobalArgs, LogFormat, OutputFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::output::escape::escaped;
-use crate::output::grid::{Grid, csv};
+use crate::output::grid::Grid;
 use crate::output::progress::Progress;
 use crate::output::style::Styles;
 
@@ -97,7 +97,7 @@ impl Terminal {
     /// As [`Terminal::data`].
     pub(crate) fn rows(&self, plain: &str) -> Result<(), CliError> {
         match self.format {
-            OutputFormat::Csv => self.data(&csv(plain)),
+            OutputFormat::Csv => self.data(&wharf_report::table::csv(plain)),
             OutputFormat::Plain | OutputFormat::Table | OutputFormat::Json => self.data(plain),
         }
     }

@@ -1,7 +1,5 @@
 //! A connection to the head, and what its refusals mean.
 
-use std::time::{Duration, Instant};
-
 use wharf_client::{Client, ClientError, Connection};
 use wharf_proto::tonic::Status;
 use wharf_tls::ConnectError;
@@ -10,10 +8,6 @@ use super::daemon::runtime;
 use super::home::Home;
 use crate::args::{HomeArgs, env};
 use crate::error::{CliError, ErrorKind};
-
-/// How long a head may have no address.
-const PATIENCE: Duration = Duration::from_secs(60);
-const RETRY: Duration = Duration::from_millis(250);
 
 /// Connects and asks.
 pub(super) fn with<T>(
@@ -27,31 +21,6 @@ pub(super) fn with<T>(
 /// Connects within a runtime.
 pub(in crate::commands) async fn connect(args: &HomeArgs) -> Result<Client, CliError> {
     Ok(Client::connect_to(&Home::new(args)?.head()?).await?)
-}
-
-/// Connects for a command within a job, which has to outlast the head: waits for one that is away, and tells so once.
-pub(in crate::commands) async fn connect_patiently(
-    args: &HomeArgs,
-    tell: impl FnOnce(),
-) -> Result<Client, CliError> {
-    let home = Home::new(args)?;
-    let start = Instant::now();
-    let mut tell = Some(tell);
-    loop {
-        match home.head() {
-            Ok(access) => match Client::connect_to(&access).await {
-                Err(error) if error.is_absence() => {}
-                connected => return Ok(connected?),
-            },
-            // One that has just ended may have taken its address with it.
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
-            Err(_) => {}
-        }
-        if let Some(tell) = tell.take() {
-            tell();
-        }
-        tokio::time::sleep(RETRY).await;
-    }
 }
 
 /// Connects, for calls that the client has no methods for.
@@ -71,13 +40,20 @@ pub(super) fn refused(status: Status) -> CliError {
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let kind = match error {
-            ClientError::Refused { .. } => ErrorKind::Usage,
+            ClientError::Refused { .. }
+            | ClientError::NoHome
+            | ClientError::PlainAddress { .. }
+            | ClientError::Address { .. } => ErrorKind::Usage,
             _ => ErrorKind::Input,
         };
         let hint = match &error {
             ClientError::NoHead { .. } => {
                 "start one with `wharf head` or `wharf local`, or set its state directory with `--home DIR`"
             }
+            ClientError::NoHome => "name a folder with `--home DIR`",
+            ClientError::NoCertificate { .. } => "a head stores it in its state directory, at auth/ca.pem",
+            ClientError::PlainAddress { .. } => "write the address as HOST:PORT",
+            ClientError::Address { .. } => "expected HOST:7717",
             ClientError::Token => "is the folder really a head's?",
             ClientError::Unconnected(ConnectError::Away { .. }) => {
                 "is `wharf head` or `wharf local` running there?"
@@ -88,7 +64,7 @@ impl From<ClientError> for CliError {
             ClientError::Unconnected(ConnectError::Handshake { .. }) => {
                 "is it really a `wharf head` that listens there?"
             }
-            ClientError::Denied { is_unknown: true, .. } => {
+            ClientError::NoToken { .. } | ClientError::Denied { is_unknown: true, .. } => {
                 return Self::from_error(kind, &error).hint(format!(
                     "an admin makes a token with `wharf token create --user NAME`; name its file in {}",
                     env::TOKEN_FILE.name

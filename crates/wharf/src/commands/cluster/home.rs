@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use wharf_client::Access;
-use wharf_tls::{Fingerprint, Token, is_missing, write_private};
+use wharf_client::{Access, Locator};
+use wharf_tls::{is_missing, write_private};
 
 use crate::args::{HomeArgs, env};
 use crate::config::client_value;
@@ -47,53 +47,19 @@ impl Home {
         client_value(&env::HEAD).is_some()
     }
 
-    /// The head that clients are to ask: of the environment or the configuration, or the one that serves here.
-    pub(super) fn head(&self) -> Result<Access, CliError> {
-        let address = self.address()?;
-        let token_file = env_path(&env::TOKEN_FILE).unwrap_or_else(|| self.0.join("token"));
-        let token = Token::new(&read(&token_file).map_err(|error| {
-            error.hint(format!(
-                "an admin makes a token with `wharf token create --user NAME`; name its file in {}",
-                env::TOKEN_FILE.name
-            ))
-        })?);
-        let authority = self.authority(&token, &token_file)?;
-        Ok(Access { address, authority, token })
+    /// Where clients look for the head: the environment or the configuration, or this folder.
+    pub(super) fn locator(&self) -> Locator {
+        locator(Some(self.0.clone()))
     }
 
-    /// Which authority the head must have: what the token says, or whose certificate is at hand.
-    fn authority(&self, token: &Token, token_file: &Path) -> Result<Fingerprint, CliError> {
-        let named = env_path(&env::CA_FILE);
-        let said = token.authority();
-        if named.is_none()
-            && let Some(authority) = said
-        {
-            return Ok(authority);
-        }
-        let path = named.unwrap_or_else(|| self.0.join("auth/ca.pem"));
-        let authority = wharf_tls::fingerprint_of_pem(&read(&path)?).ok_or_else(|| {
-            CliError::input(format!("`{}` holds no certificate", path.display()))
-                .hint("a head stores it in its state directory, at auth/ca.pem")
-        })?;
-        if said.is_some_and(|said| said != authority) {
-            let (token, ca) = (token_file.display(), path.display());
-            return Err(CliError::input(format!(
-                "the token `{token}` belongs to another cluster than `{ca}`"
-            )));
-        }
-        Ok(authority)
+    /// The head that clients are to ask.
+    pub(super) fn head(&self) -> Result<Access, CliError> {
+        Ok(self.locator().access()?)
     }
 
     /// Where the head is.
     pub(super) fn address(&self) -> Result<String, CliError> {
-        match client_value(&env::HEAD) {
-            Some(value) => address(&value.to_string_lossy()),
-            None => read(&self.0.join("address")).map_err(|error| {
-                error.hint(
-                    "start one with `wharf head` or `wharf local`, or set its state directory with `--home DIR`",
-                )
-            }),
-        }
+        Ok(self.locator().address()?)
     }
 
     /// The token with which workers of this folder join; `None` where there is no head here.
@@ -130,42 +96,22 @@ pub(in crate::commands) fn state_home(hint: &str) -> Result<PathBuf, CliError> {
     }
 }
 
-/// An address as people write it.
-pub(in crate::commands) fn address(text: &str) -> Result<String, CliError> {
-    if text.starts_with("http://") {
-        return Err(CliError::usage(format!("`{text}` is not supported: a head accepts only TLS"))
-            .hint("write the address as HOST:PORT"));
-    }
-    let address = text.strip_prefix("https://").unwrap_or(text);
-    if address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
-        Ok(address.to_owned())
-    } else {
-        Err(CliError::usage(format!("`{text}` is not the address of a head")).hint("expected HOST:7717"))
+/// Where clients look for a head, by the environment, the configuration and a state directory.
+pub(in crate::commands) fn locator(home: Option<PathBuf>) -> Locator {
+    Locator {
+        home,
+        address: client_value(&env::HEAD).map(|value| value.to_string_lossy().into_owned()),
+        token_file: client_value(&env::TOKEN_FILE).map(PathBuf::from),
+        ca_file: client_value(&env::CA_FILE).map(PathBuf::from),
     }
 }
 
-fn env_path(variable: &env::EnvVar) -> Option<PathBuf> {
-    client_value(variable).map(PathBuf::from)
+/// An address as people write it.
+pub(in crate::commands) fn address(text: &str) -> Result<String, CliError> {
+    Ok(wharf_client::parse_address(text)?)
 }
 
 /// The text of a file, without blanks around it.
 pub(super) fn read(path: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(|error| CliError::read(path, error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_never_plain() {
-        for (text, expected) in
-            [("n1:7717", "n1:7717"), ("https://n1:7717", "n1:7717"), ("[::1]:80", "[::1]:80")]
-        {
-            assert_eq!(address(text).unwrap(), expected);
-        }
-        for text in ["http://n1:7717", "n1", ":7717", "n1:port", ""] {
-            assert!(address(text).is_err(), "{text}");
-        }
-    }
 }

@@ -35,14 +35,14 @@ mod usage;
 
 pub(super) use audit::audit;
 pub(super) use change::{cancel, hold, priority, release, requeue};
-pub(super) use connect::{connect, connect_patiently};
+pub(super) use connect::connect;
 pub(super) use cp::cp;
 pub(super) use daemon::{head, runtime, supervisor, worker};
 pub(super) use embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
 pub(super) use exec::{exec, exec_session, session};
-pub(super) use foresee::{explain, history, listed, whatif};
+pub(super) use foresee::{explain, history, whatif};
 pub(super) use frame::Frame;
-pub(super) use home::{address, state_home};
+pub(super) use home::{address, locator, state_home};
 pub(super) use jobs::{job, jobs};
 pub(super) use limits::limits;
 pub(super) use local::local;

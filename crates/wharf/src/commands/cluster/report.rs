@@ -12,7 +12,7 @@ use crate::commands::sim::command_line;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Terminal, counted};
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Writes the page.
 pub(in crate::commands) fn report(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, CliError> {

@@ -22,7 +22,8 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Terminal;
-use crate::runner::{OutDir, REPORT_HTML};
+use wharf_report::files::REPORT_HTML;
+use wharf_study::OutDir;
 
 /// How often the table is brought up to date.
 const LOOK: Duration = Duration::from_millis(200);
@@ -210,7 +211,7 @@ fn write(args: &DemoArgs, record: &Record, arrivals: &[Arrival], out: OutDir) ->
             tables::write_breakdown(&dir.join(tables::BREAKDOWN_CSV), &Breakdown::new(&specs, &outcome))
         })
         .and_then(|()| tables::write_summary(&dir.join(tables::SUMMARY_JSON), &report));
-    written.map_err(|error| out.failed(&error))?;
+    written.map_err(|error| out.failed(error))?;
     out.commit()?;
     Ok(report)
 }

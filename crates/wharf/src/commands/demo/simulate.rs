@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use wharf_report::files::REPORT_HTML;
 use wharf_reproduce::policies;
 use wharf_sim::sweep::parallel::thread_count;
 use wharf_sim::{RunError, RunSpec, Settings, check};
+use wharf_study::{Batch, OutDir, Outputs};
 use wharf_trace::{Durations, Format, GangMix, GeneratorSettings, MixError, Rate, generate, write_trace};
 
 use crate::args::DemoArgs;
-use crate::commands::sim::command_line;
+use crate::commands::sim;
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
-use crate::runner::{Batch, OutDir, Outputs, REPORT_HTML};
 
 /// Jobs where no number is given.
 const JOBS: u64 = 500;
@@ -38,7 +39,7 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
         args.cluster
     ));
     let outputs = Outputs { dir: Some(out), page: None };
-    let results = batch.run(outputs, &command_line(), terminal)?;
+    let results = sim::run(&batch, outputs, terminal)?;
     terminal.report(&results.report)?;
     terminal.sparklines(&results.sparks)?;
     let dir = args.out.display();

@@ -10,7 +10,7 @@ use super::question::{Answer, Question};
 use super::tell::name;
 use crate::error::CliError;
 use crate::output::Terminal;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Iterations whose cost is told.
 pub(super) const ITERATIONS: f64 = 1000.0;

@@ -1,16 +1,13 @@
 //! `wharf profile capture`.
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
 
-use super::profiler::Profiler;
+use super::{python, save};
 use crate::args::ProfileCaptureArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::input::is_standard;
 use crate::interrupt;
 use crate::output::Terminal;
-use crate::staging::StagedFile;
 
 /// Writes the description of a user's model.
 pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<(), CliError> {
@@ -25,8 +22,8 @@ pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<
             return Err(CliError::new(ErrorKind::Output, message).hint("`--force` writes over it"));
         }
     }
-    let mut profiler = Profiler::start(&args.python)?;
-    profiler.say(&json!({ "do": "capture", "model": args.model, "name": args.name }));
+    let mut profiler = python::start(&args.python)?;
+    profiler.send(&json!({ "do": "capture", "model": args.model, "name": args.name }));
     let answer = profiler.next()?;
     let Some(description) = answer.as_ref().and_then(|answer| answer.get("description")) else {
         return match interrupt::handled() {
@@ -37,10 +34,7 @@ pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<
     if is_standard(target) {
         return terminal.json(description);
     }
-    let mut file = StagedFile::create(target)?;
-    let text = format!("{description:#}\n");
-    file.write_all(text.as_bytes()).map_err(|error| CliError::write(target, error))?;
-    file.commit()?;
+    save(target, description)?;
     terminal.note(&told(description));
     Ok(())
 }

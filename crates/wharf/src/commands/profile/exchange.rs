@@ -11,7 +11,7 @@ use crate::error::{CliError, ErrorKind, translate};
 use crate::input::is_standard;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Takes tables into a database, and tells what was new.
 pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<(), CliError> {
@@ -26,15 +26,9 @@ pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<()
             terminal.warn(&format!("`{}` replaces {replaced} entries of files before it", file.display()));
         }
     }
-    records.date(&now());
+    records.date(&wharf_profiler::now());
     let changes = if args.dry_run { foreseen(&args.into, &records)? } else { put(&args.into, &records)? };
     show(&args.into, args.dry_run, &changes, terminal)
-}
-
-/// The time of day, to the second.
-pub(super) fn now() -> String {
-    let now = jiff::Timestamp::now();
-    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
 pub(super) fn foreseen(path: &Path, records: &Records) -> Result<Changes, CliError> {

@@ -5,19 +5,20 @@ mod cells;
 mod comm;
 mod diff;
 mod exchange;
-mod hardware;
 mod learn;
 mod measure;
 mod measured;
-mod profiler;
+mod python;
 mod query;
 mod show;
 
+use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use wharf_profile::records::{Change, locality_name};
 use wharf_profile::{Changes, Facts, Key, Records, Tally};
+use wharf_staging::StagedFile;
 
 use crate::args::{ProfileCommand, ProfileFilterArgs};
 use crate::error::{CliError, translate};
@@ -59,6 +60,13 @@ fn read_unfolded(path: &Path, terminal: &Terminal) -> Result<Records, CliError> 
     let mut records = read(path, terminal)?;
     records.unfold();
     Ok(records)
+}
+
+/// Writes a document as a file.
+fn save(target: &Path, document: &Value) -> Result<(), CliError> {
+    let mut file = StagedFile::create(target)?;
+    file.write_all(format!("{document:#}\n").as_bytes()).map_err(|error| CliError::write(target, error))?;
+    Ok(file.commit()?)
 }
 
 /// Keeps the entries that were asked for.

@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
 use crate::output::{Terminal, counted};
-use crate::runner::OutDir;
+use wharf_study::OutDir;
 
 pub(super) use jobs::{arrivals, paced};
 use live::{Lived, embedded};

@@ -16,7 +16,8 @@ use crate::args::OutputFormat;
 use crate::commands::sim::command_line;
 use crate::error::CliError;
 use crate::output::Terminal;
-use crate::runner::{OutDir, REPORT_HTML};
+use wharf_report::files::REPORT_HTML;
+use wharf_study::OutDir;
 
 /// A replay beside its prediction.
 pub(super) struct Comparison<'a> {
@@ -92,7 +93,7 @@ impl<'a> Comparison<'a> {
         let text = serde_json::to_string_pretty(&self.document()).unwrap_or_default() + "\n";
         out.write(Path::new("summary.json"), &text)?;
         out.write(Path::new("jobs.tsv"), self.jobs().to_plain())?;
-        out.commit()
+        Ok(out.commit()?)
     }
 
     fn document(&self) -> Value {

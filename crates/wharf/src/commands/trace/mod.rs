@@ -16,7 +16,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::input::{self, is_standard};
 use crate::output::{Terminal, counted};
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Does what the arguments say.
 ///

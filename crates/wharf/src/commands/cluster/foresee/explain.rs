@@ -15,9 +15,6 @@ use crate::exit::Exit;
 use crate::moment;
 use crate::output::Terminal;
 
-/// So many jobs are named; of the others, how many there are.
-const NAMED_MAX: usize = 5;
-
 /// More nodes than a job needs that are tried.
 const NODES_FOR_OTHERS: u32 = 3;
 
@@ -112,7 +109,7 @@ impl Outlook {
     fn text(&self, foresight: &Foresight) -> String {
         let mut text = String::new();
         if !self.ahead.is_empty() {
-            text += &format!("ahead:     {}\n", listed(&self.ahead));
+            text += &format!("ahead:     {}\n", wharf_report::human::jobs(&self.ahead));
         }
         for (index, way) in self.now_if.iter().enumerate() {
             text += &format!("{}{way}\n", if index == 0 { "now with:  " } else { "       or  " });
@@ -149,16 +146,6 @@ impl Outlook {
             "start_high_s": unix_s(self.start.high),
             "confidence": CONFIDENCE,
         })
-    }
-}
-
-/// Jobs in words: the first few by name, the others as a number.
-pub(in crate::commands) fn listed(ids: &[String]) -> String {
-    let named: Vec<&str> = ids.iter().take(NAMED_MAX).map(String::as_str).collect();
-    let jobs = if ids.len() == 1 { "job" } else { "jobs" };
-    match ids.len().saturating_sub(NAMED_MAX) {
-        0 => format!("{jobs} {}", named.join(", ")),
-        more => format!("{jobs} {} and {more} more", named.join(", ")),
     }
 }
 

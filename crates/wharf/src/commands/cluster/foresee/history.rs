@@ -16,7 +16,7 @@ use crate::error::{CliError, translate};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// Writes the jobs that a head has seen as a trace.
 pub(in crate::commands) fn history(args: &HistoryArgs, terminal: &Terminal) -> Result<Exit, CliError> {

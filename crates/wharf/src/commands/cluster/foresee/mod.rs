@@ -18,7 +18,7 @@ use wharf_reproduce::policies;
 use wharf_sim::forecast::{Forecast, Knowledge, PastJob, forecast};
 use wharf_sim::{Present, RunError};
 
-pub(in crate::commands) use explain::{explain, listed};
+pub(in crate::commands) use explain::explain;
 pub(in crate::commands) use history::history;
 pub(in crate::commands) use whatif::whatif;
 

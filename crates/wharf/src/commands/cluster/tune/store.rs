@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wharf_job::Sweep;
 
 use crate::error::{CliError, ErrorKind};
-use crate::staging::StagedFile;
+use wharf_staging::StagedFile;
 
 /// What is known of a sweep.
 #[derive(Debug, Deserialize, Serialize)]
@@ -97,7 +97,7 @@ fn file(folder: &Path) -> PathBuf {
 pub(super) fn put(path: &Path, text: &str) -> Result<(), CliError> {
     let mut staged = StagedFile::create(path)?;
     staged.write_all(text.as_bytes()).map_err(|error| CliError::write(path, error))?;
-    staged.commit()
+    Ok(staged.commit()?)
 }
 
 /// Rows as comma-separated values.
