@@ -119,6 +119,19 @@ pub struct Needs {
     pub memory_mib: u64,
     /// The pools that its owner may use.
     pub scope: Scope,
+    /// CPUs, memory and parts of devices on one node, where the job is a request in thousandths.
+    pub portion: Option<Portion>,
+}
+
+/// A request in thousandths of CPUs and devices, as container orchestrators have it. The number of devices is the gang's, 0 included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Portion {
+    /// CPUs for the whole job, in thousandths.
+    pub cpu_milli: u32,
+    /// Main memory for the whole job.
+    pub memory_mib: u32,
+    /// The part of each of its devices, in thousandths.
+    pub device_milli: u32,
 }
 
 impl Needs {
@@ -144,6 +157,11 @@ impl Gang {
     pub fn allows(&self, device_type: &str) -> bool {
         self.device_types.is_empty()
             || self.device_types.iter().any(|allowed| **allowed == *device_type || &**allowed == Self::OTHERS)
+    }
+
+    /// CPUs, memory and parts of devices, where the job is a request in thousandths.
+    pub fn portion(&self) -> Option<Portion> {
+        self.needs.as_ref()?.portion
     }
 
     /// Exactly `devices` devices of any type.

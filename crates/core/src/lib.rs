@@ -35,7 +35,7 @@ pub use engine::{Engine, Log};
 pub use event::{Chosen, Detail, Event, JobEnd, StopReason};
 pub use ids::{DeviceTypeId, JobId, NodeId};
 pub use image::{JobImage, NodeImage};
-pub use job::{ArrayElement, Gang, JobSpec, Needs, StageTimes};
+pub use job::{ArrayElement, Gang, JobSpec, Needs, Portion, StageTimes};
 pub use node_set::NodeSet;
 pub use perf::{PerfModel, Plan};
 pub use policy::{Change, Decision, Knowledge, Policy, RoundNotes, View};

@@ -29,6 +29,24 @@ pub struct Outcome {
     pub tally: Tally,
     /// The jobs and the time that metrics are about; everything where `None`.
     pub measure: Option<Measure>,
+    /// How arrivals filled the cluster, where the mechanism packs parts of devices and has no time.
+    pub packing: Option<Packing>,
+}
+
+/// How arrivals filled a cluster. Element `k` of the curves is the mean over the arrivals up to which `k` percent of the cluster's devices
+/// had been requested; `None` where there was no such arrival.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Packing {
+    /// Jobs that arrived: those of the trace, without some or with copies, as the load requires.
+    pub arrivals: u64,
+    /// Those that were placed.
+    pub placed: u64,
+    /// Percentage of the cluster's devices that jobs held.
+    pub allocation: Vec<Option<f64>>,
+    /// Idle parts of devices that a typical job could not use, as a percentage of the cluster's devices.
+    pub fragmentation: Vec<Option<f64>>,
+    /// The same as a percentage of the idle parts.
+    pub fragmentation_ratio: Vec<Option<f64>>,
 }
 
 impl Outcome {

@@ -167,6 +167,7 @@ impl Record {
                 ..Tally::default()
             },
             measure: None,
+            packing: None,
             spans,
         }
     }

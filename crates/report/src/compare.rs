@@ -166,7 +166,7 @@ impl Report {
         columns.extend(Metric::ALL.iter().map(|m| Column::number(m.name(), m.title(), m.unit())));
         columns.push(Column::number("events", "events", Unit::Number));
         columns.push(Column::number("wall_ms", "wall ms", Unit::Number));
-        let extra = extra_counts(&self.runs);
+        let extra = extra_columns(&self.runs);
         columns.extend(extra.iter().map(|(name, title, _)| Column::number(name, title, Unit::Number)));
         let winners = winners(&self.runs);
         let mut table = Table::new(columns);
@@ -177,8 +177,7 @@ impl Report {
             cells.extend([Cell::count(run.jobs), Cell::count(run.finished)]);
             cells.extend(Metric::ALL.iter().zip(won).map(|(&m, won)| metric_cell(m, run).marked(won)));
             cells.extend([Cell::count(run.events), Cell::number(Some(run.wall_ms))]);
-            cells
-                .extend(extra.iter().map(|(_, _, count)| count(run).map_or(Cell::number(None), Cell::count)));
+            cells.extend(extra.iter().map(|(_, _, value)| value(run).unwrap_or(Cell::number(None))));
             table.push(cells);
         }
         table
@@ -224,14 +223,17 @@ impl Report {
     pub fn compact_table(&self) -> Table {
         let runs: Vec<&Summary> = self.runs.iter().collect();
         let (_, told) = split_labels(&runs);
-        let unfinished = runs.iter().any(|run| run.finished < run.jobs);
+        // Where jobs are packed, no time passes and none ends.
+        let is_timeless = !runs.is_empty() && runs.iter().all(|run| run.is_packing());
+        let metrics: &[Metric] = if is_timeless { &[] } else { &COMPACT };
+        let unfinished = !is_timeless && runs.iter().any(|run| run.finished < run.jobs);
         let mut columns = vec![Column::text("policy", "policy")];
         columns.extend(told.iter().map(|(name, _)| Column::text(name, name)));
         if unfinished {
             columns.push(Column::number("finished", "finished", Unit::Number));
         }
-        columns.extend(COMPACT.map(|metric| Column::number(metric.name(), metric.title(), metric.unit())));
-        let extra = extra_counts(&self.runs);
+        columns.extend(metrics.iter().map(|m| Column::number(m.name(), m.title(), m.unit())));
+        let extra = extra_columns(&self.runs);
         columns.extend(extra.iter().map(|(name, title, _)| Column::number(name, title, Unit::Number)));
         let mut table = Table::new(columns);
         for (run, won) in runs.iter().zip(winners(&self.runs)) {
@@ -241,29 +243,40 @@ impl Report {
                 cells.push(Cell::count(run.finished));
             }
             let won = |metric: Metric| Metric::ALL.iter().zip(won).any(|(m, won)| won && *m == metric);
-            cells.extend(COMPACT.map(|metric| metric_cell(metric, run).marked(won(metric))));
-            cells
-                .extend(extra.iter().map(|(_, _, count)| count(run).map_or(Cell::number(None), Cell::count)));
+            cells.extend(metrics.iter().map(|&metric| metric_cell(metric, run).marked(won(metric))));
+            cells.extend(extra.iter().map(|(_, _, value)| value(run).unwrap_or(Cell::number(None))));
             table.push(cells);
         }
         table
     }
 }
 
-/// A count that few runs have: its name for programs, its title for people, and its value.
-type Extra = (&'static str, &'static str, fn(&Summary) -> Option<u64>);
+/// A value that few runs have: its name for programs, its title for people, and its cell.
+type Extra = (&'static str, &'static str, fn(&Summary) -> Option<Cell>);
 
-/// Counts that are worth a column, because some run has them.
-fn extra_counts(runs: &[Summary]) -> Vec<Extra> {
-    let all: [Extra; 6] = [
-        ("shrinks", "shrinks", |run| Some(run.shrinks).filter(|_| is_elastic(run))),
-        ("grows", "grows", |run| Some(run.grows).filter(|_| is_elastic(run))),
-        ("type_changes", "type changes", |run| Some(run.type_changes).filter(|_| is_elastic(run))),
-        ("failure_stops", "failure stops", |run| Some(run.failure_stops).filter(|&count| count > 0)),
-        ("deadlines_met", "deadlines met", |run| run.deadlines_met),
-        ("deadlines_missed", "missed", |run| run.deadlines_missed),
+/// Values that are worth a column, because some run has them.
+fn extra_columns(runs: &[Summary]) -> Vec<Extra> {
+    let all: [Extra; 11] = [
+        ("shrinks", "shrinks", |run| is_elastic(run).then(|| Cell::count(run.shrinks))),
+        ("grows", "grows", |run| is_elastic(run).then(|| Cell::count(run.grows))),
+        ("type_changes", "type changes", |run| is_elastic(run).then(|| Cell::count(run.type_changes))),
+        ("failure_stops", "failure stops", |run| {
+            (run.failure_stops > 0).then(|| Cell::count(run.failure_stops))
+        }),
+        ("deadlines_met", "deadlines met", |run| run.deadlines_met.map(Cell::count)),
+        ("deadlines_missed", "missed", |run| run.deadlines_missed.map(Cell::count)),
+        ("arrivals", "arrivals", |run| run.arrivals.map(Cell::count)),
+        ("placed", "placed", |run| run.placed.map(Cell::count)),
+        ("allocation", "allocated %", |run| last(&run.allocation)),
+        ("fragmentation", "fragmented %", |run| last(&run.fragmentation)),
+        ("fragmentation_ratio", "of idle %", |run| last(&run.fragmentation_ratio)),
     ];
-    all.into_iter().filter(|(_, _, count)| runs.iter().any(|run| count(run).is_some())).collect()
+    all.into_iter().filter(|(_, _, value)| runs.iter().any(|run| value(run).is_some())).collect()
+}
+
+/// The end of a curve.
+fn last(curve: &[Option<f64>]) -> Option<Cell> {
+    curve.iter().rev().flatten().next().map(|&value| Cell::number(Some(value)))
 }
 
 /// Whether jobs had other devices than they asked for, or of several types.

@@ -85,6 +85,7 @@ pub(crate) fn outcome() -> Outcome {
         rules: MetricRules::Wharf,
         tally: Tally::default(),
         measure: None,
+        packing: None,
     }
 }
 
@@ -100,5 +101,6 @@ pub(crate) fn empty_outcome() -> Outcome {
         rules: MetricRules::Wharf,
         tally: Tally::default(),
         measure: None,
+        packing: None,
     }
 }

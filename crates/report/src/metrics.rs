@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::Time;
-use wharf_outcome::{JobRecord, MetricRules, Outcome};
+use wharf_outcome::{JobRecord, MetricRules, Outcome, Packing};
 
 use crate::stats;
 
@@ -118,6 +118,21 @@ pub struct Summary {
     /// The measurement window, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<String>,
+    /// Jobs that arrived to be packed, copies included, where jobs are packed without time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<u64>,
+    /// Those of them that were placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<u64>,
+    /// Percentage of the devices held, by the percentage that had been requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocation: Vec<Option<f64>>,
+    /// Idle parts of devices that typical jobs could not use, as a percentage of the devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragmentation: Vec<Option<f64>>,
+    /// The same as a percentage of the idle parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragmentation_ratio: Vec<Option<f64>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -129,6 +144,8 @@ impl Summary {
     /// Computes the metrics of an outcome by the rules that it names.
     pub fn new(labels: RunLabels, outcome: &Outcome, wall_ms: f64) -> Self {
         let RunLabels { policy, trace, preset, cluster, seed } = labels;
+        let packing = outcome.packing.as_ref();
+        let curve = |of: fn(&Packing) -> &Vec<Option<f64>>| packing.map(|packing| of(packing).clone());
         let rules = outcome.rules;
         let counted: Vec<&JobRecord> = outcome.jobs.iter().filter(|job| outcome.counts(job)).collect();
         let finished: Vec<&JobRecord> = counted.iter().copied().filter(|job| job.end.is_some()).collect();
@@ -186,9 +203,19 @@ impl Summary {
             failure_stops: counted.iter().map(|job| u64::from(job.failures)).sum(),
             cut_off_s: outcome.over().filter(|_| is_cut_off(outcome)).map(Time::seconds),
             measure: outcome.measure.map(|measure| measure.to_string()),
+            arrivals: packing.map(|packing| packing.arrivals),
+            placed: packing.map(|packing| packing.placed),
+            allocation: curve(|packing| &packing.allocation).unwrap_or_default(),
+            fragmentation: curve(|packing| &packing.fragmentation).unwrap_or_default(),
+            fragmentation_ratio: curve(|packing| &packing.fragmentation_ratio).unwrap_or_default(),
             events: outcome.event_count,
             wall_ms: if wall_ms.is_finite() { wall_ms.max(0.0) } else { 0.0 },
         }
+    }
+
+    /// Whether jobs were packed without time: there are curves, but no completion times.
+    pub fn is_packing(&self) -> bool {
+        self.arrivals.is_some()
     }
 
     /// Whether the two runs can be ranked: same trace, rules, cluster and seed.

@@ -2,6 +2,7 @@
 
 pub mod blox;
 pub mod crius;
+pub mod fgd;
 pub mod gavel;
 mod mechanism;
 pub mod muri;

@@ -475,6 +475,7 @@ impl<'a> Driver<'a> {
             rules: MetricRules::Wharf,
             tally,
             measure: None,
+            packing: None,
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::run::{RunError, RunSpec, check, resolved};
 ///
 /// Under the presets of published systems, only the first problem: their checks end with it.
 pub fn refusals(spec: &RunSpec<'_>) -> Vec<RunError> {
+    if let Err(error) = spec.check_portions() {
+        return vec![error];
+    }
     let Some(rules) = spec.preset.rules() else {
         return check(spec).err().into_iter().collect();
     };

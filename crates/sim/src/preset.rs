@@ -7,7 +7,8 @@ use wharf_core::Cadence;
 use wharf_perf::Costs;
 use wharf_policy::{BadSetting, Settings, Strategy};
 
-use wharf_reproduce::{Mechanism, blox, crius, gavel, muri, sia};
+use wharf_reproduce::{Mechanism, blox, crius, fgd, gavel, muri, sia};
+use wharf_trace::Format;
 
 /// A mechanism and its numbers, by name.
 #[derive(Clone, Debug)]
@@ -110,6 +111,7 @@ struct PresetFile {
     gavel: Option<gavel::Numbers>,
     sia: Option<sia::Numbers>,
     crius: Option<crius::Numbers>,
+    fgd: Option<fgd::Numbers>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -122,6 +124,7 @@ enum MechanismName {
     Gavel,
     Sia,
     Crius,
+    Fgd,
 }
 
 #[derive(Deserialize)]
@@ -140,7 +143,7 @@ struct RulesFile {
 
 impl Preset {
     /// The names that need no file.
-    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox", "crius"];
+    pub const BUILTIN: &[&str] = &["wharf", "muri", "gavel", "sia", "blox", "crius", "fgd"];
 
     /// A built-in preset by name, or a preset file by path.
     ///
@@ -154,6 +157,7 @@ impl Preset {
             "gavel" => Self::parse(include_str!("../../../presets/gavel.toml"), name_or_path),
             "sia" => Self::parse(include_str!("../../../presets/sia.toml"), name_or_path),
             "crius" => Self::parse(include_str!("../../../presets/crius.toml"), name_or_path),
+            "fgd" => Self::parse(include_str!("../../../presets/fgd.toml"), name_or_path),
             path if std::path::Path::new(path).is_file() => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
@@ -178,8 +182,19 @@ impl Preset {
             MechanismName::Gavel => published(file.gavel, path, "gavel")?,
             MechanismName::Sia => published(file.sia, path, "sia")?,
             MechanismName::Crius => published(file.crius, path, "crius")?,
+            MechanismName::Fgd => published(file.fgd, path, "fgd")?,
         };
         Ok(Self { name: file.name, about: file.about, text: text.to_owned(), mechanism })
+    }
+
+    /// Whether jobs are requests for CPUs, memory and parts of devices, and nothing else.
+    pub fn packs_portions(&self) -> bool {
+        matches!(&self.mechanism, PresetMechanism::Published(mechanism) if mechanism.packs_portions())
+    }
+
+    /// The format that traces are read in, where it does not follow from their content.
+    pub fn trace_format(&self) -> Option<Format> {
+        self.packs_portions().then_some(Format::OPENB_PODS)
     }
 
     /// Wharf's own rules; none under the mechanism of a published simulator.

@@ -160,6 +160,18 @@ pub enum RunError {
         /// What there is.
         most: u32,
     },
+    /// A job that asks for CPUs, memory and parts of devices, where only whole devices are simulated.
+    #[error(
+        "job `{job}` (row {row} of the trace) asks for parts of devices, which preset `{preset}` does not simulate"
+    )]
+    Portion {
+        /// The job's name.
+        job: String,
+        /// Its position in the trace, from 1.
+        row: usize,
+        /// The preset.
+        preset: String,
+    },
     /// A job of a pool that the cluster does not have.
     #[error("job `{job}` (row {row} of the trace) belongs to pool `{pool}`; the cluster has {pools}")]
     UnknownPool {
@@ -178,7 +190,9 @@ impl RunError {
     /// The job that cannot be run, where the error is about one.
     pub fn job(&self) -> Option<&str> {
         match self {
-            Self::ImpossibleGang { job, .. } | Self::UnknownPool { job, .. } => Some(job),
+            Self::ImpossibleGang { job, .. } | Self::UnknownPool { job, .. } | Self::Portion { job, .. } => {
+                Some(job)
+            }
             Self::NoSpeed(unresolved) => unresolved.jobs.first().map(|job| &*job.name),
             Self::Published(error) => error.job(),
             _ => None,
@@ -191,6 +205,7 @@ impl RunError {
 /// # Errors
 /// The first thing that is wrong.
 pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
+    spec.check_portions()?;
     match &spec.preset.mechanism {
         PresetMechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
         PresetMechanism::Published(mechanism) => {
@@ -216,6 +231,7 @@ pub fn run_within(
     limits: Option<&Limits>,
     recorder: &mut dyn Recorder,
 ) -> Result<Outcome, RunError> {
+    spec.check_portions()?;
     let mut outcome = simulate(spec, limits, recorder)?;
     outcome.tally.deadlines = outcome.deadlines(&spec.trace.jobs);
     Ok(outcome)
@@ -309,6 +325,17 @@ impl<'a> RunSpec<'a> {
     fn request(&self) -> Request<'a> {
         let Self { trace, cluster, policy, settings, seed, profile, rounds, .. } = *self;
         Request { jobs: &trace.jobs, cluster, profile, policy, settings, seed, rounds }
+    }
+
+    /// Refuses requests for parts of devices where the mechanism gives whole ones only.
+    pub(crate) fn check_portions(&self) -> Result<(), RunError> {
+        if self.preset.packs_portions() {
+            return Ok(());
+        }
+        let portion = self.trace.jobs.iter().position(|job| job.gang.portion().is_some());
+        let Some(index) = portion else { return Ok(()) };
+        let job = self.trace.jobs[index].name.to_string();
+        Err(RunError::Portion { job, row: index + 1, preset: self.preset.name.clone() })
     }
 
     /// A mechanism's refusal, in terms of the preset.

@@ -91,7 +91,9 @@ impl Results {
             let when = when.map_or_else(String::new, |when| format!(" when it was cut off after {when}"));
             format!("`{}` left {unfinished} of {} jobs unfinished{when}", run.policy, run.jobs)
         };
-        self.report.runs.iter().filter(|run| run.finished < run.jobs).map(sentence).collect()
+        // Where jobs are packed, none ends.
+        let is_short = |run: &&Summary| run.finished < run.jobs && !run.is_packing();
+        self.report.runs.iter().filter(is_short).map(sentence).collect()
     }
 }
 

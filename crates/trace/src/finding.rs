@@ -85,6 +85,8 @@ rules! {
     DeadlineBeforeSubmit = "deadline-before-submit",
     /// A stage that takes far longer than the iteration it is part of.
     StageSum = "stage-sum",
+    /// A part of a device that is none: more than a whole one, or parts of several.
+    DevicePart = "device-part",
     /// A count of nodes, switches or devices that is zero.
     ZeroCount = "zero-count",
     /// More devices in a node, or in the cluster, than Wharf handles.

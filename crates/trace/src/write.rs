@@ -46,9 +46,14 @@ impl Losses {
 
 /// Writes a trace and returns what the format could not hold: nothing for Wharf's own formats.
 ///
-/// Numbers are written so that they read back as the same bits. The writer is buffered here.
+/// Numbers are written so that they read back as the same bits. The writer is buffered here. Requests for parts of devices have no form but
+/// that of their log, which is only read.
 pub fn write_trace(trace: &Trace, format: Format, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     const BUFFER_BYTES: usize = 1 << 16;
+    if trace.jobs.iter().any(|job| job.gang.portion().is_some()) {
+        let message = "requests for parts of devices are only read; read the file as `openb` to write its jobs";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, out);
     let encode = format.codec().encode.ok_or_else(|| {
         let reason = format!("the format {format} is only read");

@@ -72,6 +72,7 @@ fn gang(spec: &WireSpec) -> Gang {
     let or = |value: u32| if value == 0 { devices } else { value };
     let needs = Needs {
         scope: Scope::default(),
+        portion: None,
         nodes: (gang.nodes > 0).then_some(gang.nodes),
         pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
         node: None,

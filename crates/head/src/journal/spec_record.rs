@@ -73,6 +73,7 @@ impl NeedsRecord {
         Needs {
             nodes: self.nodes,
             scope: Scope::default(),
+            portion: None,
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
             names: self.names.iter().map(|name| name.as_str().into()).collect(),

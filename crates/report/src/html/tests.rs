@@ -217,6 +217,7 @@ proptest! {
             rules: if muri { MetricRules::Muri } else { MetricRules::Wharf },
             tally: Tally::default(),
             measure: None,
+            packing: None,
         };
         let summary = Summary::new(fixture::labels("odd"), &outcome, 0.0);
         let json = Report::new(vec![summary.clone()]).to_json().unwrap();

@@ -391,6 +391,7 @@ impl<'a> Rounds<'a> {
             rules: MetricRules::Blox { track: self.settings.track },
             tally: Tally { over: Some(Time::from_seconds(now)), rounds: self.round, ..self.tally },
             measure: None,
+            packing: None,
         }
     }
 }

@@ -159,6 +159,7 @@ impl<'a> Tracker<'a> {
             rules: MetricRules::Crius,
             tally: Tally { over: Some(Time::from_seconds(now)), ..tally },
             measure: None,
+            packing: None,
         }
     }
 }

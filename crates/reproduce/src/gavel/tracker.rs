@@ -255,6 +255,7 @@ impl<'a> Tracker<'a> {
             rules: MetricRules::Gavel,
             tally: self.tally,
             measure: None,
+            packing: None,
         }
     }
 }

@@ -197,6 +197,7 @@ impl<'a> Tracker<'a> {
             rules: MetricRules::Muri,
             tally: Tally { reschedules: self.start_count, ..Tally::default() },
             measure: None,
+            packing: None,
         }
     }
 

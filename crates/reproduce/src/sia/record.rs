@@ -170,6 +170,7 @@ impl<'a> Record<'a> {
                 ..Tally::default()
             },
             measure: None,
+            packing: None,
         }
     }
 }

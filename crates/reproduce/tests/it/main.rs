@@ -3,6 +3,7 @@
 mod adjust;
 mod crius_golden;
 mod fairness;
+mod fgd_golden;
 mod muri_golden;
 mod muri_inputs;
 mod support;

@@ -200,7 +200,7 @@ impl<'a> Planner<'a> {
             for cluster in &clusters {
                 for entry in &matrix.traces {
                     for &seed in &matrix.seeds {
-                        let trace = self.trace(entry, seed)?;
+                        let trace = self.trace(entry, seed, preset.value.trace_format())?;
                         for policy in &matrix.policies {
                             self.add_run(policy, &trace, cluster, preset, seed)?;
                         }
@@ -267,9 +267,14 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn trace(&mut self, entry: &TraceEntry, seed: u64) -> Result<Arc<Named<Trace>>, ScenarioError> {
+    fn trace(
+        &mut self,
+        entry: &TraceEntry,
+        seed: u64,
+        format: Option<Format>,
+    ) -> Result<Arc<Named<Trace>>, ScenarioError> {
         let memo = match &entry.source {
-            TraceSource::File(name) => name.clone(),
+            TraceSource::File(name) => format!("{name} {format:?}"),
             TraceSource::Generated { name, settings, is_each } => {
                 format!("{name:?} {settings:?} {:?}", is_each.then_some(seed))
             }
@@ -281,7 +286,7 @@ impl<'a> Planner<'a> {
         let trace = match &entry.source {
             TraceSource::File(name) => {
                 let path = find(self.data, name, "traces", "trace", &entry.place)?;
-                let read = read_noted(&path, None).map_err(failed)?;
+                let read = read_noted(&path, format).map_err(failed)?;
                 self.notes.extend(read.notes);
                 read.trace
             }
@@ -293,8 +298,12 @@ impl<'a> Planner<'a> {
         };
         let mut hash = ContentHash::new();
         hash.add_field(&trace.name);
-        // A hash takes whatever is written to it.
-        let _ = write_trace(&trace, Format::NATIVE_JSONL, &mut hash);
+        if trace.jobs.iter().any(|job| job.gang.portion().is_some()) {
+            hash.add_field(&format!("{:?}", trace.jobs));
+        } else {
+            // A hash takes whatever is written to it.
+            let _ = write_trace(&trace, Format::NATIVE_JSONL, &mut hash);
+        }
         let named = Arc::new(Named { name: trace.name.clone(), value: trace, hash });
         self.traces.insert(memo, named.clone());
         Ok(named)

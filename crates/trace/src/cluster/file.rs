@@ -1,4 +1,5 @@
-//! Cluster files: Wharf's own CSV with a row for each node, and the specs of the Muri and Crius simulators.
+//! Cluster files: Wharf's own CSV with a row for each node, the node lists of Alibaba's GPU log of 2023, and the specs of the Muri and
+//! Crius simulators.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -42,11 +43,34 @@ static MURI: Schema = Schema {
     unknown: UnknownColumns::Error,
 };
 
+/// One row a node, as Alibaba's GPU log of 2023 has it (`openb_node_list_*.csv`).
+static OPENB: Schema = Schema {
+    columns: &[
+        Column { name: "sn", required: true },
+        Column { name: "cpu_milli", required: true },
+        Column { name: "memory_mib", required: true },
+        Column { name: "gpu", required: true },
+        Column { name: "model", required: true },
+    ],
+    any_of: &[],
+    unknown: UnknownColumns::Error,
+};
+
+/// Adds what a row says.
+type AddRow = fn(&mut Builder, &mut RowCheck<'_>) -> Option<()>;
+
+/// How rows are read, by the first kind of file that has one of the header's columns; Wharf's own where there is none.
+fn kind_of<'a>(names: impl Iterator<Item = &'a str> + Clone) -> (&'static Schema, AddRow) {
+    let others: [(&'static Schema, AddRow); 2] = [(&MURI, Builder::add_group), (&OPENB, Builder::add_openb)];
+    let has = |schema: &Schema| names.clone().any(|name| schema.find(name).is_some());
+    others.into_iter().find(|(schema, _)| has(schema)).unwrap_or((&NATIVE, Builder::add_node))
+}
+
 /// Reads a cluster file, gzip-compressed or plain; which kind is detected from its header. JSON is the Crius simulator's.
 ///
 /// Wharf's own has the columns `name,device_type,devices,cpus,memory_gib,switch,pool` and a row for each node; the
 /// last four may be left out. The Muri simulator's has `num_switch,num_node_p_switch,num_gpu_p_node,
-/// num_cpu_p_node,mem_p_node`; further rows add further nodes on further switches.
+/// num_cpu_p_node,mem_p_node`; further rows add further nodes on further switches. Alibaba's node lists have `sn,cpu_milli,memory_mib,gpu,model`.
 pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
     let source = source::open(path)?;
     let file = source.file.clone();
@@ -57,9 +81,7 @@ pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
         return crius::parse(text.trim_start_matches('\u{feff}'), &file);
     }
     let header = head.trim_start_matches('\u{feff}').trim_start().lines().next().unwrap_or_default();
-    let names = || header.split(',').map(|name| name.trim().trim_matches('"'));
-    let is_muri = names().any(|name| MURI.find(name).is_some());
-    let schema = if is_muri { &MURI } else { &NATIVE };
+    let (schema, add_row) = kind_of(header.split(',').map(|name| name.trim().trim_matches('"')));
     let mut findings = Findings::first_error(&file);
     let failed = |line, source| SourceError::Read { file: file.clone(), line, source };
     let mut rows = CsvRows::new(source.into_lines(), Separator::Comma, schema, &mut findings)
@@ -72,7 +94,7 @@ pub fn parse_cluster_file(path: &Path) -> Result<ClusterSpec, ClusterError> {
             Step::Bad => {}
             Step::Row => {
                 let mut check = RowCheck::new(&row, schema, &mut findings);
-                let _ = if is_muri { builder.add_group(&mut check) } else { builder.add_node(&mut check) };
+                let _ = add_row(&mut builder, &mut check);
             }
         }
     }
@@ -109,11 +131,7 @@ impl Builder {
         let pool = row.text(6).unwrap_or_default();
         let (name, devices) = (name?, devices?);
         self.add_devices(row, DEVICES, u64::from(devices))?;
-        let name: Arc<str> = name.into();
-        if let Some(line) = self.lines.insert(name.clone(), row.row.line) {
-            let message = format!("node {} is duplicated, first on line {line}", shown(&name));
-            row.error(NAME, Note::error(Rule::DuplicateNode, message).hint("give each node its own name"));
-        }
+        let name = self.add_name(row, NAME, name);
         self.cluster.nodes.push(NodeSpec {
             name,
             device_type: self.device_types.get(device_type?),
@@ -124,6 +142,39 @@ impl Builder {
             pool: self.pools.get(pool),
         });
         Some(())
+    }
+
+    fn add_openb(&mut self, row: &mut RowCheck<'_>) -> Option<()> {
+        const NAME: usize = 0;
+        const DEVICES: usize = 3;
+        let name = row.name(NAME);
+        let cpus = whole(row, 1, 1000, "whole CPUs");
+        let memory_gib = whole(row, 2, 1024, "whole GiB");
+        let devices = devices_per_node(row, DEVICES);
+        let device_type = row.name(4);
+        let (name, devices) = (name?, devices?);
+        self.add_devices(row, DEVICES, u64::from(devices))?;
+        let name = self.add_name(row, NAME, name);
+        self.cluster.nodes.push(NodeSpec {
+            name,
+            device_type: self.device_types.get(device_type?),
+            devices,
+            cpus: cpus?,
+            memory_gib: memory_gib?,
+            switch: 0,
+            pool: NodeSpec::no_pool(),
+        });
+        Some(())
+    }
+
+    /// A node's name, which no other has.
+    fn add_name(&mut self, row: &mut RowCheck<'_>, column: usize, name: &str) -> Arc<str> {
+        let name: Arc<str> = name.into();
+        if let Some(line) = self.lines.insert(name.clone(), row.row.line) {
+            let message = format!("node {} is duplicated, first on line {line}", shown(&name));
+            row.error(column, Note::error(Rule::DuplicateNode, message).hint("give each node its own name"));
+        }
+        name
     }
 
     fn add_group(&mut self, row: &mut RowCheck<'_>) -> Option<()> {
@@ -164,6 +215,17 @@ impl Builder {
         row.error(column, Note::error(Rule::TooManyDevices, message));
         None
     }
+}
+
+/// A count in a smaller unit, `per_unit` of which make one.
+fn whole(row: &mut RowCheck<'_>, column: usize, per_unit: u32, unit: &str) -> Option<u32> {
+    let count = row.required_count(column)?;
+    if count % per_unit != 0 {
+        let message = format!("found {count}, expected {unit}: a multiple of {per_unit}");
+        row.error(column, Note::error(Rule::NotAnInteger, message));
+        return None;
+    }
+    Some(count / per_unit)
 }
 
 fn positive_count(row: &mut RowCheck<'_>, column: usize) -> Option<u32> {

@@ -38,7 +38,7 @@ use wharf_core::nearest::nearest;
 
 /// All formats, in the order in which they are tried: text before headers, and the first of headers that match equally well.
 /// `job_id` is in many headers, so Wharf's own columns precede the others.
-static TABLE: [Format; 17] = [
+static TABLE: [Format; 18] = [
     Format(&native::CSV),
     Format(&muri::CODEC),
     Format(&gavel::CODEC),
@@ -51,6 +51,7 @@ static TABLE: [Format; 17] = [
     Format(&philly::TABLE),
     Format(&helios::CODEC),
     Format(&openb::CODEC),
+    Format(&openb::PODS),
     Format(&pai::CODEC),
     Format(&swf::CODEC),
     Format(&sacct::GPUS),
@@ -86,6 +87,9 @@ impl Format {
     pub const NATIVE_CSV: Self = Self(&native::CSV);
     /// Wharf's own columns as JSON Lines.
     pub const NATIVE_JSONL: Self = Self(&native::JSONL);
+
+    /// The pods of Alibaba's GPU log of 2023 as requests for CPUs, memory and parts of devices.
+    pub const OPENB_PODS: Self = Self(&openb::PODS);
 
     /// Every format.
     pub fn all() -> &'static [Self] {

@@ -1,10 +1,14 @@
-//! Alibaba's GPU log of 2023 (ATC'23): `openb_pod_list_*.csv`, as published. A pod is a job.
+//! Alibaba's GPU log of 2023 (ATC'23): `openb_pod_list_*.csv`, as published. A pod is a job: as a log, one that ran for a time on whole
+//! devices; as a list of requests, one that asks for CPUs, memory and parts of devices.
 
-use wharf_core::JobSpec;
+use std::sync::Arc;
+
+use wharf_core::{Gang, JobSpec, Needs, Portion, Time};
 
 use super::log::{self, Logged};
 use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
 use crate::csv::Separator;
+use crate::finding::{Note, Rule};
 use crate::row::{Column, RowCheck, Schema, UnknownColumns};
 
 pub(super) static CODEC: Codec = Codec {
@@ -28,7 +32,21 @@ pub(super) static CODEC: Codec = Codec {
     encode: None,
 };
 
+/// The same file as a list of requests.
+pub(super) static PODS: Codec = Codec {
+    name: "openb-pods",
+    about: "the pods of Alibaba's GPU log of 2023 as requests for CPUs, memory and parts of GPUs",
+    roles: Roles { submit: NAME, ..CODEC.roles },
+    schema: &PODS_SCHEMA,
+    decode: decode_pod,
+    recognise: Recognise::ByName,
+    log: None,
+    ..CODEC
+};
+
 const NAME: usize = 0;
+const CPU: usize = 1;
+const MEMORY: usize = 2;
 const DEVICES: usize = 3;
 const MILLI: usize = 4;
 const SPEC: usize = 5;
@@ -55,6 +73,24 @@ static SCHEMA: Schema = Schema {
     unknown: UnknownColumns::Warning,
 };
 
+static PODS_SCHEMA: Schema = Schema {
+    columns: &[
+        Column { name: "name", required: true },
+        Column { name: "cpu_milli", required: true },
+        Column { name: "memory_mib", required: true },
+        Column { name: "num_gpu", required: true },
+        Column { name: "gpu_milli", required: true },
+        Column { name: "gpu_spec", required: false },
+        Column { name: "qos", required: false },
+        Column { name: "pod_phase", required: false },
+        Column { name: "creation_time", required: false },
+        Column { name: "deletion_time", required: false },
+        Column { name: "scheduled_time", required: false },
+    ],
+    any_of: &[],
+    unknown: UnknownColumns::Error,
+};
+
 /// A whole GPU.
 const WHOLE_MILLI: f64 = 1000.0;
 
@@ -64,7 +100,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let milli = if row.told(MILLI).is_some() { row.length(MILLI) } else { None };
     let mut time = |column| if row.told(column).is_some() { row.length(column) } else { None };
     let (creation_s, deletion_s, scheduled_s) = (time(CREATION), time(DELETION), time(SCHEDULED));
-    let types = row.told(SPEC).map(|spec| spec.replace('|', ";"));
+    let types = row.told(SPEC);
     if row.is_bad {
         return None;
     }
@@ -86,10 +122,47 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     if row.told(PHASE) == Some("Failed") {
         log::end_badly(row, NAME, shared)?;
     }
-    let types = types
-        .map(|types| types.split(';').filter(|name| !name.trim().is_empty()).collect::<Vec<_>>().join(";"));
-    let device_types = shared.list(types.as_deref().filter(|types| !types.is_empty()));
+    let device_types = device_types(types, shared);
     let duration_s = deletion_s? - scheduled_s?;
     let job = Logged::new(shared, name?, creation_s?, devices, duration_s, DELETION);
     Logged { device_types, ..job }.into_job(row)
+}
+
+/// The types of a `gpu_spec`, `|` between them.
+fn device_types(spec: Option<&str>, shared: &mut Shared) -> Arc<[Arc<str>]> {
+    let names: Vec<&str> =
+        spec.unwrap_or_default().split('|').filter(|name| !name.trim().is_empty()).collect();
+    let names = names.join(";");
+    shared.list((!names.is_empty()).then_some(&names))
+}
+
+/// A request. It has no length, and arrives with its row.
+fn decode_pod(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
+    let name = row.name(NAME);
+    let cpu_milli = row.required_count(CPU);
+    let memory_mib = row.required_count(MEMORY);
+    let devices = row.required_count(DEVICES);
+    let device_milli = row.required_count(MILLI);
+    let types = row.told(SPEC);
+    let (devices, device_milli) = (devices?, device_milli?);
+    check_part(row, devices, device_milli);
+    let portion = Portion { cpu_milli: cpu_milli?, memory_mib: memory_mib?, device_milli };
+    let mut job = JobSpec::new(name?, Time::ZERO, devices, 0.0, 0.0);
+    let needs = Needs { portion: Some(portion), ..Needs::default() };
+    job.gang = Gang { device_types: device_types(types, shared), needs: Some(Arc::new(needs)), ..job.gang };
+    (!row.is_bad).then_some(job)
+}
+
+/// Reports a part that is no part of its number of GPUs.
+fn check_part(row: &mut RowCheck<'_>, devices: u32, milli: u32) {
+    const WHOLE: u32 = WHOLE_MILLI as u32;
+    let problem = match (devices, milli) {
+        (0, 0) | (1, 1..=WHOLE) | (2.., WHOLE) => return,
+        (0, _) => format!("found {milli} without a GPU, expected 0"),
+        (1, _) => format!("found {milli}, expected 1 to {WHOLE}: thousandths of one GPU"),
+        _ => {
+            format!("found {milli} of each of {devices} GPUs, expected {WHOLE}: several GPUs are whole ones")
+        }
+    };
+    row.error(MILLI, Note::error(Rule::DevicePart, problem).hint("a part is of one GPU: set `num_gpu` to 1"));
 }

@@ -102,7 +102,18 @@ fn muri_file_has_a_row_for_each_kind_of_node() {
 }
 
 #[test]
+fn node_list_of_openb_has_a_row_for_each_node() {
+    let nodes = "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,8,G2\nn-0,8000,30720,1,T4\n";
+    let cluster = parse_file(nodes).unwrap();
+    let shown = cluster.nodes.iter().map(|node| {
+        format!("{} {} {} {} {}", node.name, node.device_type, node.devices, node.cpus, node.memory_gib)
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), ["n-1 G2 8 96 768", "n-0 T4 1 8 30"]);
+}
+
+#[test]
 fn bad_files_name_line_and_column() {
+    let openb = "sn,cpu_milli,memory_mib,gpu,model\n";
     let muri = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n";
     for (text, rule, line, column) in [
         ("name,devices\na,8\n".to_owned(), Rule::MissingColumn, 1, "device_type"),
@@ -119,6 +130,14 @@ fn bad_files_name_line_and_column() {
             1,
             "num_node_p_switch",
         ),
+        (format!("{openb}a,96500,1024,8,G2\n"), Rule::NotAnInteger, 2, "cpu_milli"),
+        (format!("{openb}a,96000,1000,8,G2\n"), Rule::NotAnInteger, 2, "memory_mib"),
+        (format!("{openb}a,96000,1024,0,\n"), Rule::ZeroCount, 2, "gpu"),
+        (format!("{openb}a,96000,1024,eight,G2\n"), Rule::NotANumber, 2, "gpu"),
+        (format!("{openb}a,96000,1024,8,\n"), Rule::MissingValue, 2, "model"),
+        (format!("{openb}a,96000,1024,8,G2\na,96000,1024,8,G2\n"), Rule::DuplicateNode, 3, "sn"),
+        ("sn,cpu_milli,memory_mib,gpu,model,zone\n".to_owned(), Rule::UnknownColumn, 1, "zone"),
+        ("cpu_milli,memory_mib,gpu,model\n1000,1024,1,G2\n".to_owned(), Rule::MissingColumn, 1, "sn"),
         (format!("{muri}1,0,8,92,520\n"), Rule::ZeroCount, 2, "num_node_p_switch"),
         (format!("{muri}1,8,8,,520\n"), Rule::MissingValue, 2, "num_cpu_p_node"),
         (format!("{muri}4294967295,4294967295,128,1,1\n"), Rule::TooManyDevices, 2, "num_node_p_switch"),

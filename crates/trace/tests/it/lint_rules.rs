@@ -32,7 +32,7 @@ fn every_rule_has_a_file_that_breaks_it() {
     // that need a simulation are tested with the command line.
     seen.extend([Rule::LineTooLong, Rule::ZeroCount, Rule::TooManyDevices, Rule::DuplicateNode]);
     seen.extend([Rule::BadDate, Rule::DroppedRows, Rule::AdaptedJobs, Rule::SkippedRows]);
-    seen.extend([Rule::WrongSeparator, Rule::TimesBackwards, Rule::OrphanStep]);
+    seen.extend([Rule::WrongSeparator, Rule::TimesBackwards, Rule::OrphanStep, Rule::DevicePart]);
     seen.extend([Rule::ImpossibleGang, Rule::UnknownPool, Rule::NotSimulated]);
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), Rule::ALL);
 }

@@ -10,6 +10,7 @@ mod lint_rules;
 mod logs;
 mod muri;
 mod native;
+mod pods;
 mod stats;
 
 /// A format by its name.

@@ -16,6 +16,7 @@ Examples:
   wharf sim --trace jobs.csv --cluster a100:4x8,v100:16x4 --policy srsf --out results
   wharf sim --trace trace1.csv --cluster n8g8.csv --policy muri-l --preset muri --set packing_num=2
   wharf sim --trace gavel.trace --cluster v100:36,p100:36,k80:36 --policy allox,gandiva --preset gavel --profile speeds.json
+  wharf sim --trace pods.csv --cluster nodes.csv --policy all --preset fgd --seed 42
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --measure jobs=1000..1999

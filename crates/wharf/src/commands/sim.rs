@@ -65,6 +65,7 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
     let settings = input::settings(&args.set)?;
     let format = args.format.as_deref().map(input::format).transpose()?;
     let preset = input::preset(&args.preset)?;
+    let format = format.or(preset.trace_format());
     if policies == [ALL] {
         policies = super::policies::names(&preset);
     }

@@ -93,6 +93,8 @@ pub fn run(error: &RunError) -> CliError {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
+        RunError::Portion { .. } => CliError::from_error(ErrorKind::Input, error)
+            .hint("use `--preset fgd`, or read the file as a log of jobs on whole devices: `--format openb`"),
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
             .hint("give a throughput profile with `--profile FILE`; `wharf profile show default` lists the built-in models"),
         RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),

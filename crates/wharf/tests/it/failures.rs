@@ -155,7 +155,7 @@ fn unknown_names_suggest_the_nearest() {
     hint: omit `--rounds`, or use a round-based policy such as `max-min-fairness-perf`
     ");
     insta::assert_snapshot!(sim("--policy fifo --preset mury"), @"
-    error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox, crius) nor a file
+    error: `mury` is neither a built-in preset (wharf, muri, gavel, sia, blox, crius, fgd) nor a file
     hint: did you mean `muri`?
     hint: `wharf presets` lists the built-in ones
     ");

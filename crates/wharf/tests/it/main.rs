@@ -32,6 +32,7 @@ mod mistakes;
 mod netns;
 mod outputs;
 mod own_policy;
+mod packing;
 mod pilot;
 mod plan;
 mod policy;

@@ -34,8 +34,9 @@ struct LintDocument<'a> {
 pub(super) fn execute(args: &LintArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let models: Vec<&str> = generator_models().iter().map(|model| model.name).collect();
     let format = args.format.as_deref().map(input::format).transpose()?;
-    let options = LintOptions { format, known_models: Some(&models) };
     let trial = Trial::new(args)?;
+    let format = format.or_else(|| trial.as_ref()?.preset.trace_format());
+    let options = LintOptions { format, known_models: Some(&models) };
     let mut findings = Vec::new();
     for file in &args.files {
         let linted = if is_standard(file) {

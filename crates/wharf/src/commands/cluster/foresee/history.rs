@@ -122,6 +122,7 @@ impl Window {
             rules: MetricRules::Wharf,
             tally: Tally { deadlines: Deadlines::count(ends, Time::ZERO), ..Tally::default() },
             measure: None,
+            packing: None,
         }
     }
 
