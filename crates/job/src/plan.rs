@@ -25,7 +25,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// A field of this job that whoever is to run it cannot support, at its place in the document.
+    /// An error about a field of this job that the runner does not support, at its position in the document.
     #[must_use]
     pub fn refused(&self, error: FieldError) -> JobError {
         match &self.origin {

@@ -51,7 +51,8 @@ impl Losses {
 pub fn write_trace(trace: &Trace, format: Format, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     const BUFFER_BYTES: usize = 1 << 16;
     if trace.jobs.iter().any(|job| job.gang.portion().is_some()) {
-        let message = "requests for parts of devices are only read; read the file as `openb` to write its jobs";
+        let message =
+            "requests for parts of devices are only read; read the file as `openb` to write its jobs";
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, out);

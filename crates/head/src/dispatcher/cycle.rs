@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use wharf_core::Time;
-use wharf_proto::{HeadMark, ToWorkerBatch};
+use wharf_proto::{HeadMark, Refusal, ToWorkerBatch};
 
 use crate::dispatcher::incident;
 use crate::dispatcher::queue::Receiver;
@@ -229,4 +229,9 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// The same refusal of every job.
+pub(crate) fn refuse_all(jobs: &[u32], reason: &str) -> Vec<Refusal> {
+    jobs.iter().map(|&job_id| Refusal { job_id, reason: reason.to_owned() }).collect()
 }

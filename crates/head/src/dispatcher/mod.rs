@@ -30,7 +30,7 @@ use crate::curves::{CurveStore, Forgets, Run};
 use crate::dispatcher::alerts::Alerts;
 use crate::dispatcher::clock::Clock;
 use crate::dispatcher::containment::Containment;
-use crate::dispatcher::cycle::Reply;
+use crate::dispatcher::cycle::{Reply, refuse_all};
 use crate::dispatcher::head_metrics::Meter;
 use crate::dispatcher::incarnation::{Reports, SentMark};
 use crate::dispatcher::journal_log::{News, Tap};
@@ -597,8 +597,4 @@ impl Dispatcher {
             _ => None,
         }
     }
-}
-
-fn refuse_all(jobs: &[u32], reason: &str) -> Vec<Refusal> {
-    jobs.iter().map(|&job_id| Refusal { job_id, reason: reason.to_owned() }).collect()
 }

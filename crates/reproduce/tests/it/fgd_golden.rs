@@ -80,8 +80,11 @@ fn compare(workload: &str) {
                 let found = curve.get(*column).copied().flatten();
                 found.is_none_or(|found| (found - value).abs() > DIFFERENCE_MAX)
             };
-            let off: Vec<_> =
-                row.iter().filter(is_off).map(|&(column, value)| (column, value, curve.get(column))).collect();
+            let off: Vec<_> = row
+                .iter()
+                .filter(is_off)
+                .map(|&(column, value)| (column, value, curve.get(column)))
+                .collect();
             assert!(off.len() <= COLUMNS_OFF_MAX, "{workload} {policy} {seed} {table}: {off:?}");
         }
     }

@@ -53,7 +53,8 @@ fn read_bundle(container: &mut Container, folder: &str) -> Result<(), CommandErr
         }
         return Ok(());
     }
-    let wrong = |why: &dyn std::fmt::Display| CommandError::failed(format!("--container: {}: {why}", path.display()));
+    let wrong =
+        |why: &dyn std::fmt::Display| CommandError::failed(format!("--container: {}: {why}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
     let config: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
     let root = config["root"]["path"].as_str().ok_or_else(|| wrong(&"there is no root.path"))?;

@@ -12,7 +12,11 @@ use crate::output::Terminal;
 /// # Errors
 /// Where a number is none.
 pub(super) fn execute(args: &StepArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let counts = [("the iterations", args.iterations), ("`--checkpointed`", args.checkpointed), ("`--total`", args.total)];
+    let counts = [
+        ("the iterations", args.iterations),
+        ("`--checkpointed`", args.checkpointed),
+        ("`--total`", args.total),
+    ];
     for (what, count) in counts {
         if count.is_some_and(|count| !count.is_finite() || count < 0.0) {
             return Err(CliError::usage(format!("{what} must be a number, and not negative")));

@@ -144,7 +144,7 @@ fn formats_that_are_only_read_are_not_written() {
     let sandbox = Sandbox::new();
     let error = sandbox.wharf("trace convert jobs.csv out.json --to philly").fails(2);
     assert!(error.contains("traces are not written as `philly`, only read"), "{error}");
-    assert!(error.contains("hint: write gavel, muri, csv, jsonl"), "{error}");
+    assert!(error.contains("hint: write csv, muri, gavel, jsonl"), "{error}");
     let error = sandbox.wharf("trace convert jobs.csv --from helios").fails(3);
     assert!(error.contains("missing-column"), "{error}");
 }
