@@ -232,7 +232,7 @@ mod tests {
                 "device 9: not ours\n",
                 node("the health check ended with exit code 1: device 9: not ours"),
             ),
-            (None, "", node("the health check ended by a signal: no error message")),
+            (None, "", node("the health check was killed by a signal")),
         ];
         for (code, stdout, expected) in rows {
             let said = run::Said { code, stdout: stdout.to_owned(), stderr: String::new() };
