@@ -88,7 +88,7 @@ impl Profiler {
     ///
     /// # Errors
     /// [`ProfilerError`] if the process fails, or refuses the request.
-    pub fn next(&mut self) -> Result<Option<Value>, ProfilerError> {
+    pub fn next_answer(&mut self) -> Result<Option<Value>, ProfilerError> {
         let Some(line) = self.answers.next() else { return self.ended() };
         let line = line.map_err(|error| ProfilerError::Message(error.to_string()))?;
         let answer: Value =

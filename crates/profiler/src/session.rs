@@ -88,7 +88,7 @@ impl Offer {
     /// # Errors
     /// [`ProfilerError`] if the process fails, or the answer is malformed.
     pub fn receive(profiler: &mut Profiler) -> Result<Option<Self>, ProfilerError> {
-        let Some(offer) = profiler.next()? else { return Ok(None) };
+        let Some(offer) = profiler.next_answer()? else { return Ok(None) };
         serde_json::from_value(offer).map(Some).map_err(|error| shape("offer", &error))
     }
 
@@ -195,7 +195,7 @@ impl Session {
         let (tasks, rounds): (Vec<usize>, Vec<u32>) = missing.iter().copied().unzip();
         profiler.send(&json!({ "rounds": rounds, "tasks": tasks }));
         let mut found: BTreeMap<usize, Measured> = BTreeMap::new();
-        while let Some(answer) = profiler.next()? {
+        while let Some(answer) = profiler.next_answer()? {
             let answer: Answer =
                 serde_json::from_value(answer).map_err(|error| shape("measurement", &error))?;
             self.take(&answer, &mut found)?;

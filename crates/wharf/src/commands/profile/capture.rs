@@ -24,7 +24,7 @@ pub(super) fn capture(args: &ProfileCaptureArgs, terminal: &Terminal) -> Result<
     }
     let mut profiler = python::start(&args.python)?;
     profiler.send(&json!({ "do": "capture", "model": args.model, "name": args.name }));
-    let answer = profiler.next()?;
+    let answer = profiler.next_answer()?;
     let Some(description) = answer.as_ref().and_then(|answer| answer.get("description")) else {
         return match interrupt::handled() {
             Some(_) => Err(CliError::new(ErrorKind::Output, "interrupted: nothing is written")),
