@@ -73,6 +73,7 @@ const STEPS: &[Step] = &[
     Step { name: "muri, job by job", work: |_| against("muri") },
     Step { name: "gavel, job by job", work: |_| against("gavel") },
     Step { name: "crius, aggregates", work: |_| crius() },
+    Step { name: "fgd, tables", work: |_| against("fgd") },
     Step { name: "sweep of crius' traces", work: |site| sweep(site, "crius", true) },
     Step { name: "sweep of muri's figures", work: |site| sweep(site, "muri-figures", false) },
     Step { name: "sweep of mixed devices", work: |site| sweep(site, "mixed", false) },
