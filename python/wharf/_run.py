@@ -19,8 +19,10 @@ TELL_INTERVAL_S = 0.1
 #: A loop whose lease seems over waits this long for the supervisor to say whether it was renewed; a supervisor that is away is
 #: noticed without waiting.
 ASK_PATIENCE_S = 2.0
-#: A word that matters waits this long for room in the supervisor's queue.
+#: A message that matters waits this long for room in the supervisor's queue.
 SEND_PATIENCE_S = 0.5
+#: The same for the last messages of a program: nothing follows that could replace them.
+END_PATIENCE_S = 10.0
 #: What a datagram has beside metrics: the task's name and secret, iterations.
 FRAME_BYTES = 512
 
@@ -140,11 +142,11 @@ class Run:
             self._done = self._ahead = _number_of(self._environment.get("WHARF_ITERATIONS_DONE"))
             self._begin()
         if self._points.is_waiting or self._unsent or self._told != self._done:
-            self._tell(force=True)
+            self._tell(force=True, patience_s=END_PATIENCE_S)
 
     def close(self) -> None:
-        """Tells the last word and gives the stop signal back; a loop of `steps` does that by itself."""
-        self._tell(force=True)
+        """Sends the last reports and restores the handler of the stop signal; a loop of `steps` does that by itself."""
+        self._tell(force=True, patience_s=END_PATIENCE_S)
         self._signal.uninstall()
 
     def report(self, **metrics: Any) -> None:
@@ -229,33 +231,32 @@ class Run:
             message["query"] = "lease"
         return message
 
-    def _tell(self, force: bool = False, stopped: bool = False) -> None:
+    def _tell(self, force: bool = False, stopped: bool = False, patience_s: float = SEND_PATIENCE_S) -> None:
         if self._link is None:
             return
         now = time.monotonic()
         if now < self._next_tell and not force:
             return
         self._next_tell = now + TELL_INTERVAL_S
-        self._told = self._done
-        if self._speaks:
-            self._send(self._message(stopped=stopped), SEND_PATIENCE_S if force else 0.0)
+        done = self._done
+        if not self._speaks or self._send(self._message(stopped=stopped), patience_s if force else 0.0):
+            self._told = done
         self._listen()
 
-    def _send(self, message: Dict[str, Any], patience_s: float) -> None:
+    def _send(self, message: Dict[str, Any], patience_s: float) -> bool:
         """Sends a message and all points that wait; those that the supervisor does not take are sent with the next one."""
         if self._link is None:
-            return
+            return False
         while True:
             # Points that were reported while earlier ones waited go with the same call: it may be the last one.
             self._unsent = self._unsent or self._points.messages(BYTES_MAX - FRAME_BYTES)
             if not self._unsent:
                 break
             if not self._link.send({**self._unsent[0], **message}, patience_s):
-                return
+                return False
             message = {}
             self._unsent.pop(0)
-        if message:
-            self._link.send(message, patience_s)
+        return not message or self._link.send(message, patience_s)
 
     def _listen(self) -> None:
         if self._link is not None:

@@ -54,9 +54,11 @@ impl Step {
         TaskKey { job: self.job, generation: self.generation }
     }
 
-    /// What is known after it; none if it tells nothing about progress.
+    /// Progress after the message; none if it has neither progress nor metrics.
     pub(crate) fn progress(&self, before: Option<&Progress>) -> Option<Progress> {
-        if self.iterations.is_none() && self.checkpointed.is_none() && self.metrics.is_empty() {
+        // Points that do not fit into one message come in further ones, without progress.
+        let has_metrics = !self.metrics.is_empty() || self.points.is_some() || self.refused.is_some();
+        if self.iterations.is_none() && self.checkpointed.is_none() && !has_metrics {
             return None;
         }
         let mut progress = before.cloned().unwrap_or_default();
@@ -215,6 +217,16 @@ mod tests {
         assert_eq!(step(&text).progress(None).unwrap().metrics.len(), NAMES_MAX);
         let long = format!(r#"{{"job":1,"generation":1,"metrics":{{"{}":1}}}}"#, "x".repeat(65));
         assert!(step(&long).progress(None).unwrap().metrics.is_empty());
+    }
+
+    #[test]
+    fn message_with_points_only_keeps_progress() {
+        let known =
+            step(r#"{"job":1,"generation":1,"iterations":5,"metrics":{"loss":1}}"#).progress(None).unwrap();
+        let more = step(r#"{"job":1,"generation":1,"points":[[4,7.5,{"loss":2}]]}"#);
+        assert_eq!(more.progress(Some(&known)), Some(known));
+        let refused = step(r#"{"job":1,"generation":1,"refused":[3,"x"]}"#);
+        assert!(refused.progress(None).is_some());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
@@ -15,9 +15,48 @@ use crate::launch::ssh::{Machines, SSH_PORT};
 
 /// A command at a terminal of its own.
 struct Terminal {
-    child: Child,
     keys: ChildStdin,
-    shown: Arc<Mutex<String>>,
+    screen: Arc<Screen>,
+}
+
+/// The output of a command at a terminal, and its exit code when it has ended.
+#[derive(Default)]
+struct Screen {
+    state: Mutex<(String, Option<Option<i32>>)>,
+    changed: Condvar,
+}
+
+impl Screen {
+    fn change(&self, change: impl FnOnce(&mut (String, Option<Option<i32>>))) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Shows the output of a command until it ends.
+    fn follow(&self, mut child: Child) {
+        let mut output = child.stdout.take().unwrap();
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = output.read(&mut bytes) {
+            self.change(|(text, _)| text.push_str(&String::from_utf8_lossy(&bytes[..read])));
+        }
+        let code = child.wait().unwrap().code();
+        self.change(|(_, end)| *end = Some(code));
+    }
+
+    /// Waits until something is found on the screen.
+    #[track_caller]
+    fn find<T>(&self, what: &str, look: impl Fn(&str, Option<Option<i32>>) -> Option<T>) -> T {
+        let is_missing = |(text, end): &mut (String, Option<Option<i32>>)| look(text, *end).is_none();
+        let state = self.state.lock().unwrap();
+        let (state, _) =
+            self.changed.wait_timeout_while(state, crate::launch::lab::LIMIT, is_missing).unwrap();
+        look(&state.0, state.1).unwrap_or_else(|| {
+            let processes =
+                Command::new("ps").args(["-eo", "pid,ppid,stat,wchan:20,args", "--forest"]).output();
+            let processes = String::from_utf8_lossy(&processes.unwrap().stdout).into_owned();
+            panic!("{what}; screen: {:?}\n{processes}", state.0)
+        })
+    }
 }
 
 impl Terminal {
@@ -27,16 +66,11 @@ impl Terminal {
         let mut script = lab.hermetic(Command::new("script"));
         script.args(["-qec", &quoted.collect::<Vec<_>>().join(" "), "/dev/null"]).env("TERM", "xterm");
         let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let shown = Arc::new(Mutex::new(String::new()));
-        let screen = shown.clone();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = output.read(&mut bytes) {
-                screen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
-            }
-        });
-        Self { child, keys, shown }
+        let keys = child.stdin.take().unwrap();
+        let screen = Arc::new(Screen::default());
+        let shown = screen.clone();
+        std::thread::spawn(move || shown.follow(child));
+        Self { keys, screen }
     }
 
     fn types(&mut self, text: &str) {
@@ -46,20 +80,16 @@ impl Terminal {
 
     #[track_caller]
     fn shows(&self, text: &str) {
-        let is_shown = || self.shown.lock().unwrap().contains(text);
-        let deadline = Instant::now() + crate::launch::lab::LIMIT;
-        while !is_shown() && Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        assert!(is_shown(), "no `{text}` on the screen: {:?}", self.shown.lock().unwrap());
+        self.screen
+            .find(&format!("no `{text}` on the screen"), |shown, _| shown.contains(text).then_some(()));
     }
 
     /// How it ended, and all that it has shown.
-    fn ends(mut self) -> (Option<i32>, String) {
+    #[track_caller]
+    fn ends(self) -> (Option<i32>, String) {
         drop(self.keys);
-        let code = self.child.wait().unwrap().code();
-        let shown = self.shown.lock().unwrap().clone();
-        (code, shown)
+        self.screen
+            .find("the command at the terminal has not ended", |shown, end| Some((end?, shown.to_owned())))
     }
 }
 
