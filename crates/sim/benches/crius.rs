@@ -59,6 +59,7 @@ fn run(folder: &Path, (trace, rounds, set, _): &Timed, policy: &str) -> f64 {
         seed: 0,
         profile: Some(&wharf_profile::load(folder).expect("tables")),
         rounds: Some(*rounds),
+        failures: None,
     };
     wharf_sim::run(&spec, &mut NoRecorder).expect("a run");
     cpu_s() - start

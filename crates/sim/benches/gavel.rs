@@ -132,6 +132,7 @@ fn run(folder: &Path, profile: &Profile, (file, cluster, per_server, _): &Timed,
         seed: 0,
         profile: Some(profile),
         rounds: None,
+        failures: None,
     };
     let start = cpu_s();
     let outcome = wharf_sim::run(&spec, &mut NoRecorder).expect("a run");

@@ -67,6 +67,7 @@ fn timed(trace: &Trace, devices: u32, policy: &str) -> (Outcome, f64) {
         seed: 0,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let start = cpu_s();
     let outcome = run(&spec, &mut NoRecorder).expect("a valid run");

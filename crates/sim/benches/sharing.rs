@@ -23,6 +23,7 @@ fn report(trace: &Trace, cluster: &ClusterSpec, policy: &str, settings: &[&str])
         seed: 1,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let start = Instant::now();
     let outcome = run(&spec, &mut NoRecorder).expect("a run");

@@ -1,23 +1,23 @@
-//! Node failures and repairs: drawn from a seed, or read from a file.
+//! Node failures and repairs: drawn from a seed, or listed in a file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::Path;
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use wharf_core::{ClusterSpec, NodeId, Time};
+use wharf_policy::Settings;
 
 /// Nodes that go and come back, in order of time.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     next: BinaryHeap<Reverse<(Time, NodeId, bool)>>,
     drawn: Option<Drawn>,
 }
 
 /// One node's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeChange {
+pub(crate) struct NodeChange {
     /// When.
     pub time: Time,
     /// Which.
@@ -68,7 +68,7 @@ pub enum FailureError {
 
 impl Failures {
     /// Failures with exponential times between them and to repair, drawn for each node on its own.
-    pub fn draw(nodes: usize, mtbf_h: f64, repair_h: f64, seed: u64) -> Self {
+    pub(crate) fn draw(nodes: usize, mtbf_h: f64, repair_h: f64, seed: u64) -> Self {
         if mtbf_h <= 0.0 {
             return Self::default();
         }
@@ -89,40 +89,19 @@ impl Failures {
         failures
     }
 
-    /// Reads `time_s,node,event` lines; nodes by name or position.
-    ///
-    /// # Errors
-    /// [`FailureError`] names the file and the line.
-    pub fn read(path: &Path, cluster: &ClusterSpec) -> Result<Self, FailureError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| FailureError::Read { path: name.clone(), source })?;
-        if text.trim().is_empty() {
-            return Err(FailureError::Empty { path: name });
-        }
-        let mut failures = Self::default();
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') || (index == 0 && line.starts_with("time_s")) {
-                continue;
-            }
-            let change = parse_line(line, cluster).ok_or_else(|| FailureError::Line {
-                path: name.clone(),
-                line: index + 1,
-                found: line.to_owned(),
-            })?;
-            failures.next.push(Reverse((change.time, change.node, change.is_up)));
-        }
-        Ok(failures)
+    /// Those of a list.
+    pub(crate) fn listed(list: &FailureList) -> Self {
+        let next = list.0.iter().map(|change| Reverse((change.time, change.node, change.is_up))).collect();
+        Self { next, drawn: None }
     }
 
     /// When the next change is.
-    pub fn next_time(&self) -> Option<Time> {
+    pub(crate) fn next_time(&self) -> Option<Time> {
         self.next.peek().map(|&Reverse((time, ..))| time)
     }
 
     /// The next change, if it is due.
-    pub fn pop_due(&mut self, now: Time) -> Option<NodeChange> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<NodeChange> {
         let &Reverse((time, node, is_up)) = self.next.peek()?;
         if time > now {
             return None;
@@ -138,6 +117,48 @@ impl Failures {
             let uniform: f64 = drawn.rngs[node.index()].random();
             self.next.push(Reverse((from.plus(-mean_s * (1.0 - uniform).ln()), node, is_up)));
         }
+    }
+}
+
+/// The node changes of a failure file.
+#[derive(Clone, Debug)]
+pub struct FailureList(Vec<NodeChange>);
+
+impl FailureList {
+    /// The setting that names a failure file.
+    pub const SETTING: &str = "failures";
+
+    /// Reads the failure file that settings name, if they do.
+    ///
+    /// # Errors
+    /// [`FailureError`] names the file and the line.
+    pub fn of_settings(settings: &Settings, cluster: &ClusterSpec) -> Result<Option<Self>, FailureError> {
+        let Some(path) = settings.get(Self::SETTING) else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| FailureError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text, cluster).map(Some)
+    }
+
+    /// Parses `time_s,node,event` lines; nodes by name or position.
+    ///
+    /// # Errors
+    /// [`FailureError`] with the file's name and the line.
+    pub fn parse(path: &str, text: &str, cluster: &ClusterSpec) -> Result<Self, FailureError> {
+        if text.trim().is_empty() {
+            return Err(FailureError::Empty { path: path.to_owned() });
+        }
+        let lines = text.lines().map(str::trim).enumerate();
+        let is_data = |&(index, line): &(usize, &str)| {
+            !(line.is_empty() || line.starts_with('#') || index == 0 && line.starts_with("time_s"))
+        };
+        let changes = lines.filter(is_data).map(|(index, line)| {
+            parse_line(line, cluster).ok_or_else(|| FailureError::Line {
+                path: path.to_owned(),
+                line: index + 1,
+                found: line.to_owned(),
+            })
+        });
+        changes.collect::<Result<_, _>>().map(Self)
     }
 }
 

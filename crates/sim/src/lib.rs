@@ -2,7 +2,7 @@
 
 mod assign;
 mod driver;
-pub mod failures;
+mod failures;
 mod fit;
 mod flow;
 pub mod forecast;
@@ -17,12 +17,13 @@ pub mod scale;
 pub mod sweep;
 
 pub use assign::{Assigned, PartialSetting, assign_settings};
+pub use failures::{FailureError, FailureList};
 pub use fit::refusals;
 pub use history::{HistoryEvent, JobHistory, Reshaped};
 pub use present::{Present, go_on};
 pub use preset::{Preset, PresetError};
 pub use regime::{profiled_regime, regime};
-pub use run::{RunError, RunSpec, check, resolved, run, run_within};
+pub use run::{Prepared, RunError, RunSpec, check, prepare, resolved, run};
 pub use scale::{scale_settings, scale_trace};
 pub use wharf_core::nearest;
 pub use wharf_outcome::{

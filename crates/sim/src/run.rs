@@ -1,7 +1,6 @@
 //! One run: a trace, a cluster, a policy and a preset in, an outcome out.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Violation};
 use wharf_external::{Program, Trouble};
@@ -14,7 +13,7 @@ use wharf_reproduce::{InputError, Mechanism, Refusal, Request};
 use wharf_trace::Trace;
 
 use crate::driver::Driver;
-use crate::failures::{FailureError, Failures};
+use crate::failures::{FailureError, FailureList, Failures};
 use crate::fit::misfits;
 use crate::preset::{Preset, PresetMechanism, Rules};
 use crate::regime::simulated_regime;
@@ -39,6 +38,8 @@ pub struct RunSpec<'a> {
     pub profile: Option<&'a Profile>,
     /// Rounds after which the run ends, finished or not, where the mechanism has rounds.
     pub rounds: Option<u64>,
+    /// The content of the file that the setting `failures` names.
+    pub failures: Option<&'a FailureList>,
 }
 
 /// A run that cannot be done.
@@ -102,6 +103,12 @@ pub enum RunError {
     /// Failures that cannot be read.
     #[error(transparent)]
     Failures(#[from] FailureError),
+    /// A failure file that is named, but whose content is not part of the specification.
+    #[error("the failure file `{path}` has not been read")]
+    FailuresUnread {
+        /// The file.
+        path: String,
+    },
     /// Jobs that do not tell how fast they are, and that no profile knows.
     #[error(transparent)]
     NoSpeed(#[from] Unresolved),
@@ -205,77 +212,109 @@ impl RunError {
 /// # Errors
 /// The first thing that is wrong.
 pub fn check(spec: &RunSpec<'_>) -> Result<(), RunError> {
-    spec.check_portions()?;
-    match &spec.preset.mechanism {
-        PresetMechanism::Wharf(rules) => prepare(spec, rules, None).map(|_| ()),
-        PresetMechanism::Published(mechanism) => {
-            mechanism.check(&spec.request()).map_err(|refusal| spec.refused(&**mechanism, refusal))
-        }
-    }
+    prepare(spec, None).map(drop)
 }
 
 /// Simulates.
 ///
 /// # Errors
-/// As [`check`].
+/// As [`prepare`] and [`Prepared::run`].
 pub fn run(spec: &RunSpec<'_>, recorder: &mut dyn Recorder) -> Result<Outcome, RunError> {
-    run_within(spec, None, recorder)
+    prepare(spec, None)?.run(recorder)
 }
 
-/// Simulates within limits, where there are any. A job that can never run under them stays unfinished.
+/// Checks a spec and makes everything that its run needs; starts the policy if it is a program. Jobs that can never run
+/// within the limits stay unfinished.
 ///
 /// # Errors
-/// As [`check`], and limits that a simulation cannot apply.
-pub fn run_within(
-    spec: &RunSpec<'_>,
-    limits: Option<&Limits>,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, RunError> {
+/// The first thing that is wrong with the spec, and limits that a simulation cannot apply.
+pub fn prepare<'a>(spec: &RunSpec<'a>, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
     spec.check_portions()?;
-    let mut outcome = simulate(spec, limits, recorder)?;
-    outcome.tally.deadlines = outcome.deadlines(&spec.trace.jobs);
-    Ok(outcome)
+    let work = match &spec.preset.mechanism {
+        PresetMechanism::Wharf(rules) => Work::Native(Box::new(native(spec, rules, limits)?)),
+        _ if limits.is_some() => {
+            return Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" });
+        }
+        PresetMechanism::Published(mechanism) => {
+            mechanism.check(&spec.request()).map_err(|refusal| spec.refused(&**mechanism, refusal))?;
+            Work::Published(&**mechanism)
+        }
+    };
+    Ok(Prepared { spec: *spec, is_limited: limits.is_some(), work })
 }
 
-/// Simulates by the preset's mechanism.
-fn simulate(
-    spec: &RunSpec<'_>,
-    limits: Option<&Limits>,
-    recorder: &mut dyn Recorder,
-) -> Result<Outcome, RunError> {
-    match &spec.preset.mechanism {
-        PresetMechanism::Wharf(rules) => {
-            let Prepared { engine, failures, rules, jobs } = prepare(spec, rules, limits)?;
-            let filled = limits.map(|limits| fill(jobs.to_vec(), limits));
-            let jobs = filled.as_deref().unwrap_or(&jobs);
-            let driver =
-                Driver::new(engine, jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
-            let (outcome, violations) = driver.run().map_err(|stalled| RunError::Stalled {
-                policy: spec.policy.to_owned(),
-                failures: stalled.failures,
-            })?;
-            let policy = || spec.policy.to_owned();
-            match violations.into_iter().next() {
-                Some(violation) if Program::is_named(spec.policy) => {
-                    let violation = Violation::Senseless { why: named(spec, &violation) };
-                    Err(RunError::Answer { program: policy(), violation })
-                }
-                Some(violation) => Err(RunError::Audit { policy: policy(), violation }),
-                None if Program::is_named(spec.policy) => {
-                    // Within limits, after failures or so many rounds, jobs may be left by any policy.
-                    let is_whole =
-                        limits.is_none() && spec.rounds.is_none() && spec.settings.get("failures").is_none();
-                    if is_whole { all_finished(spec, outcome) } else { Ok(outcome) }
-                }
-                None => Ok(outcome),
+/// A run that has been checked.
+pub struct Prepared<'a> {
+    spec: RunSpec<'a>,
+    is_limited: bool,
+    work: Work<'a>,
+}
+
+/// What a run needs, by its mechanism.
+enum Work<'a> {
+    Native(Box<Native<'a>>),
+    Published(&'a dyn Mechanism),
+}
+
+/// A run under Wharf's own rules, ready to go.
+struct Native<'a> {
+    engine: Engine,
+    failures: Failures,
+    rules: Rules,
+    jobs: Cow<'a, [JobSpec]>,
+}
+
+impl std::fmt::Debug for Prepared<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl Prepared<'_> {
+    /// Simulates.
+    ///
+    /// # Errors
+    /// What goes wrong during the run: a broken rule, a policy's program that fails, jobs that make no progress.
+    pub fn run(self, recorder: &mut dyn Recorder) -> Result<Outcome, RunError> {
+        let Self { spec, is_limited, work } = self;
+        let mut outcome = match work {
+            Work::Native(native) => native.run(&spec, is_limited, recorder)?,
+            Work::Published(mechanism) => mechanism
+                .simulate(&spec.request(), recorder)
+                .map_err(|refusal| spec.refused(mechanism, refusal))?,
+        };
+        outcome.tally.deadlines = outcome.deadlines(&spec.trace.jobs);
+        Ok(outcome)
+    }
+}
+
+impl Native<'_> {
+    fn run(
+        self,
+        spec: &RunSpec<'_>,
+        is_limited: bool,
+        recorder: &mut dyn Recorder,
+    ) -> Result<Outcome, RunError> {
+        let Self { engine, failures, rules, jobs } = self;
+        let driver =
+            Driver::new(engine, &jobs, failures, rules.checkpoint_interval_s, recorder).until(spec.rounds);
+        let policy = || spec.policy.to_owned();
+        let (outcome, violations) = driver
+            .run()
+            .map_err(|stalled| RunError::Stalled { policy: policy(), failures: stalled.failures })?;
+        let is_program = Program::is_named(spec.policy);
+        match violations.into_iter().next() {
+            Some(violation) if is_program => {
+                let violation = Violation::Senseless { why: named(spec, &violation) };
+                Err(RunError::Answer { program: policy(), violation })
             }
+            Some(violation) => Err(RunError::Audit { policy: policy(), violation }),
+            // Within limits, after failures or so many rounds, jobs may be left by any policy.
+            None if is_program && !is_limited && spec.rounds.is_none() && spec.failures.is_none() => {
+                all_finished(spec, outcome)
+            }
+            None => Ok(outcome),
         }
-        _ if limits.is_some() => {
-            Err(RunError::Limits { problem: "they need Wharf's own rules; use another preset" })
-        }
-        PresetMechanism::Published(mechanism) => mechanism
-            .simulate(&spec.request(), recorder)
-            .map_err(|refusal| spec.refused(&**mechanism, refusal)),
     }
 }
 
@@ -310,14 +349,6 @@ fn all_finished(spec: &RunSpec<'_>, outcome: Outcome) -> Result<Outcome, RunErro
     }
     let program = spec.policy.to_owned();
     Err(RunError::Unfinished { program, count: left.len(), all: outcome.jobs.len(), jobs })
-}
-
-/// A run under Wharf's own rules, ready to go.
-struct Prepared<'a> {
-    engine: Engine,
-    failures: Failures,
-    rules: Rules,
-    jobs: Cow<'a, [JobSpec]>,
 }
 
 impl<'a> RunSpec<'a> {
@@ -356,7 +387,7 @@ impl<'a> RunSpec<'a> {
     }
 }
 
-fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Prepared<'a>, RunError> {
+fn native<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Result<Native<'a>, RunError> {
     let (mut regime, rules) = simulated_regime(rules, spec.policy, spec.settings, spec.seed, spec.profile)?;
     regime.policy = govern(regime.policy, limits)?;
     regime.access = limits.map(Limits::access).unwrap_or_default();
@@ -364,15 +395,21 @@ fn prepare<'a>(spec: &RunSpec<'a>, rules: &Rules, limits: Option<&Limits>) -> Re
         let (policy, preset) = (spec.policy.to_owned(), spec.preset.name.clone());
         return Err(RunError::NoRounds { policy, preset });
     }
-    let jobs = resolved(spec)?;
+    let mut jobs = resolved(spec)?;
     if let Some(error) = misfits(spec, &jobs, rules.placement).next() {
         return Err(error);
     }
-    let failures = match spec.settings.get("failures") {
-        Some(path) => Failures::read(Path::new(path), spec.cluster)?,
-        None => Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed),
+    if let Some(limits) = limits {
+        jobs.to_mut().iter_mut().for_each(|job| limits.fill(job));
+    }
+    let failures = match (spec.failures, spec.settings.get(FailureList::SETTING)) {
+        (Some(list), _) => Failures::listed(list),
+        (None, Some(path)) => return Err(RunError::FailuresUnread { path: path.to_owned() }),
+        (None, None) => {
+            Failures::draw(spec.cluster.nodes.len(), rules.node_mtbf_h, rules.node_repair_h, spec.seed)
+        }
     };
-    Ok(Prepared { engine: Engine::new(spec.cluster, regime), failures, rules, jobs })
+    Ok(Native { engine: Engine::new(spec.cluster, regime), failures, rules, jobs })
 }
 
 /// The jobs, with what a profile must tell of them before they can run.
@@ -393,10 +430,4 @@ fn govern(policy: Box<dyn Policy>, limits: Option<&Limits>) -> Result<Box<dyn Po
     }
     let origin = Origin { unix_s: 0.0, applied: Time::ZERO };
     Ok(Box::new(Governed::new(policy, limits.clone(), origin)))
-}
-
-/// The jobs with what their pools fill in.
-fn fill(mut jobs: Vec<JobSpec>, limits: &Limits) -> Vec<JobSpec> {
-    jobs.iter_mut().for_each(|job| limits.fill(job));
-    jobs
 }

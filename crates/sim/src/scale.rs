@@ -120,6 +120,7 @@ mod tests {
                 seed: 1,
                 profile: None,
                 rounds: None,
+                failures: None,
             };
             let outcome = run(&spec, &mut NoRecorder).unwrap();
             outcome.jobs.iter().map(|job| job.jct_s().unwrap()).collect::<Vec<f64>>()

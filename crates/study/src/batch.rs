@@ -5,6 +5,7 @@ use std::fs;
 use std::io::BufWriter;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use wharf_core::ClusterSpec;
@@ -18,7 +19,7 @@ use wharf_report::html::{Page, PageRun};
 use wharf_report::plot::{self, CdfSeries, Plot, StepSeries};
 use wharf_report::{Breakdown, FileError, Report, RunLabels, SparkRun, Summary, human};
 use wharf_sim::sweep::parallel::map_in_order;
-use wharf_sim::{Measure, Outcome, Preset, Recorder, RunSpec, Settings, check, run_within};
+use wharf_sim::{FailureList, Measure, Outcome, Prepared, Preset, Recorder, RunSpec, Settings};
 use wharf_staging::StagedFile;
 use wharf_trace::Trace;
 
@@ -45,6 +46,8 @@ pub struct Batch {
     pub profile: Option<Profile>,
     /// Rounds after which runs end.
     pub rounds: Option<u64>,
+    /// The content of failure files that settings name, by policy.
+    pub failures: BTreeMap<String, FailureList>,
     /// The part of the runs that metrics are about.
     pub measure: Option<Measure>,
     /// The policies, each once.
@@ -102,11 +105,18 @@ impl Batch {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn check(&self) -> Result<(), StudyError> {
-        for policy in &self.policies {
-            check(&self.spec(policy))?;
-        }
-        Ok(())
+    pub fn prepare(&self) -> Result<PreparedBatch<'_>, StudyError> {
+        let runs = self.policies.iter().map(|policy| self.prepare_run(policy)).collect::<Result<_, _>>()?;
+        Ok(PreparedBatch { batch: self, runs })
+    }
+
+    /// Checks one of the policies.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn prepare_run<'a>(&'a self, policy: &'a str) -> Result<PreparedRun<'a>, StudyError> {
+        let run = wharf_sim::prepare(&self.spec(policy), self.limits.as_ref())?;
+        Ok(PreparedRun { batch: self, policy, run })
     }
 
     fn settings_of(&self, policy: &str) -> &Settings {
@@ -124,62 +134,8 @@ impl Batch {
             seed: self.seed,
             profile: self.profile.as_ref(),
             rounds: self.rounds,
+            failures: self.failures.get(policy),
         }
-    }
-
-    /// Runs everything, and puts files and a page where they are wanted. Results come in the order of the policies, with curves if
-    /// `has_curves`. `on_finished` counts finished jobs of all runs.
-    ///
-    /// # Errors
-    /// The first failure; nothing is left behind then.
-    pub fn run(
-        &self,
-        outputs: Outputs,
-        command: &str,
-        has_curves: bool,
-        on_finished: OnFinished<'_>,
-    ) -> Result<Results, StudyError> {
-        self.check()?;
-        let order: Vec<usize> = (0..self.policies.len()).collect();
-        let Outputs { dir, page } = outputs;
-        let ran = map_in_order(&self.policies, &order, self.threads, |_, policy| match &dir {
-            Some(out) => self.run_to_files(policy, out, has_curves, on_finished),
-            None => self.run_alone(policy, page.is_some(), has_curves, on_finished),
-        })?;
-        let (mut summaries, mut runs, mut sparks) = (Vec::new(), Vec::new(), Vec::new());
-        for ran in ran.into_iter().flatten() {
-            summaries.push(ran.summary);
-            runs.extend(ran.page);
-            sparks.extend(ran.spark);
-        }
-        let title = format!("{} on {}", self.trace.name, self.cluster_name);
-        let shown = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
-        if dir.is_some() || page.is_some() {
-            let text = wharf_report::html::render(&shown);
-            let page = page.map(|page| page.write(&text)).transpose()?;
-            dir.as_ref().map(|out| out.write(Path::new(REPORT_HTML), &text)).transpose()?;
-            // Everything is written before anything appears.
-            dir.map(OutDir::commit).transpose()?;
-            page.map(StagedFile::commit).transpose()?;
-        }
-        Ok(Results { report: Report::new(summaries), sparks })
-    }
-
-    fn run_alone(
-        &self,
-        policy: &str,
-        is_shown: bool,
-        has_curves: bool,
-        on_finished: OnFinished<'_>,
-    ) -> Result<Ran, StudyError> {
-        // The use of devices in a part of the time is read off the timeline.
-        let has_timeline = is_shown || has_curves || self.measure.is_some();
-        let mut recorder = FinishedCounter::new(on_finished).with_timeline(has_timeline);
-        let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
-        let summary = self.summary(policy, &outcome, wall_ms);
-        let page = is_shown.then(|| self.page_run(&summary, &outcome));
-        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
-        Ok(Ran { summary, page, spark })
     }
 
     /// What a page shows of a run.
@@ -188,49 +144,6 @@ impl Batch {
         let Some(again) = self.again.get(&summary.policy) else { return run };
         let head = ["wharf", "sim", "--policy", &summary.policy];
         run.with_command(line(head.into_iter().chain(again.iter().map(String::as_str))))
-    }
-
-    fn run_to_files(
-        &self,
-        policy: &str,
-        out: &OutDir,
-        has_curves: bool,
-        on_finished: OnFinished<'_>,
-    ) -> Result<Ran, StudyError> {
-        let name = self.run_name(policy);
-        let dir = out.path().join(&name);
-        let events = out.target().join(&name).join(EVENTS_JSONL);
-        let failed = |error| StudyError::write(&events, error);
-        fs::create_dir(&dir).map_err(failed)?;
-        let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
-        let mut recorder =
-            EventWriter::new(BufWriter::with_capacity(1 << 18, file), &self.trace.jobs, on_finished)
-                .with_rounds(RoundWriter::new(&dir, &self.trace.jobs));
-        let (outcome, wall_ms) = self.simulate(policy, &mut recorder)?;
-        recorder.finish().map_err(failed)?;
-        let summary = self.summary(policy, &outcome, wall_ms);
-        let page = self.page_run(&summary, &outcome);
-        self.write_files(&dir, &page, &outcome).map_err(|error| out.failed(error))?;
-        for (stem, plot) in self.plots(&summary, &outcome) {
-            out.write(&Path::new(&name).join(format!("{stem}.svg")), plot.to_svg())?;
-            out.write(&Path::new(&name).join(format!("{stem}.pdf")), plot.to_pdf())?;
-        }
-        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
-        Ok(Ran { summary, page: Some(page), spark })
-    }
-
-    /// Simulates one of the policies; gives what came out and how long that took.
-    ///
-    /// # Errors
-    /// Where the run fails.
-    pub fn simulate(&self, policy: &str, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), StudyError> {
-        let started = Instant::now();
-        let outcome = run_within(&self.spec(policy), self.limits.as_ref(), recorder)?;
-        let outcome = match self.measure {
-            Some(measure) => outcome.measured(measure, &self.trace.jobs),
-            None => outcome,
-        };
-        Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
     }
 
     /// The metrics of a run.
@@ -281,6 +194,124 @@ impl Batch {
         let plain = |letter: char| letter.is_alphanumeric() || "-_.+".contains(letter);
         let name: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
         name.trim_start_matches('.').to_owned()
+    }
+}
+
+/// The runs of a batch, checked.
+#[derive(Debug)]
+pub struct PreparedBatch<'a> {
+    batch: &'a Batch,
+    runs: Vec<PreparedRun<'a>>,
+}
+
+/// The run of one policy, checked.
+#[derive(Debug)]
+pub struct PreparedRun<'a> {
+    batch: &'a Batch,
+    policy: &'a str,
+    run: Prepared<'a>,
+}
+
+impl PreparedBatch<'_> {
+    /// Runs everything, and puts files and a page where they are wanted. Results come in the order of the policies, with curves if
+    /// `has_curves`. `on_finished` counts finished jobs of all runs.
+    ///
+    /// # Errors
+    /// The first failure; nothing is left behind then.
+    pub fn run(
+        self,
+        outputs: Outputs,
+        command: &str,
+        has_curves: bool,
+        on_finished: OnFinished<'_>,
+    ) -> Result<Results, StudyError> {
+        let Self { batch, runs } = self;
+        let order: Vec<usize> = (0..runs.len()).collect();
+        let Outputs { dir, page } = outputs;
+        // Each is taken once.
+        let runs: Vec<_> = runs.into_iter().map(|run| Mutex::new(Some(run))).collect();
+        let ran = map_in_order(&runs, &order, batch.threads, |_, run| {
+            let run = run.lock().unwrap_or_else(PoisonError::into_inner).take();
+            run.map(|run| match &dir {
+                Some(out) => run.to_files(out, has_curves, on_finished),
+                None => run.alone(page.is_some(), has_curves, on_finished),
+            })
+            .transpose()
+        })?;
+        let (mut summaries, mut runs, mut sparks) = (Vec::new(), Vec::new(), Vec::new());
+        for ran in ran.into_iter().flatten().flatten() {
+            summaries.push(ran.summary);
+            runs.extend(ran.page);
+            sparks.extend(ran.spark);
+        }
+        let title = format!("{} on {}", batch.trace.name, batch.cluster_name);
+        let shown = Page { title, commands: vec![command.to_owned()], runs, tables: vec![] };
+        if dir.is_some() || page.is_some() {
+            let text = wharf_report::html::render(&shown);
+            let page = page.map(|page| page.write(&text)).transpose()?;
+            dir.as_ref().map(|out| out.write(Path::new(REPORT_HTML), &text)).transpose()?;
+            // Everything is written before anything appears.
+            dir.map(OutDir::commit).transpose()?;
+            page.map(StagedFile::commit).transpose()?;
+        }
+        Ok(Results { report: Report::new(summaries), sparks })
+    }
+}
+
+impl PreparedRun<'_> {
+    /// Simulates; gives what came out and how long that took.
+    ///
+    /// # Errors
+    /// What goes wrong in the run.
+    pub fn simulate(self, recorder: &mut dyn Recorder) -> Result<(Outcome, f64), StudyError> {
+        let started = Instant::now();
+        let outcome = self.run.run(recorder)?;
+        let outcome = match self.batch.measure {
+            Some(measure) => outcome.measured(measure, &self.batch.trace.jobs),
+            None => outcome,
+        };
+        Ok((outcome, started.elapsed().as_secs_f64() * 1000.0))
+    }
+
+    fn alone(self, is_shown: bool, has_curves: bool, on_finished: OnFinished<'_>) -> Result<Ran, StudyError> {
+        let Self { batch, policy, .. } = self;
+        // The use of devices in a part of the time is read off the timeline.
+        let has_timeline = is_shown || has_curves || batch.measure.is_some();
+        let mut recorder = FinishedCounter::new(on_finished).with_timeline(has_timeline);
+        let (outcome, wall_ms) = self.simulate(&mut recorder)?;
+        let summary = batch.summary(policy, &outcome, wall_ms);
+        let page = is_shown.then(|| batch.page_run(&summary, &outcome));
+        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
+        Ok(Ran { summary, page, spark })
+    }
+
+    fn to_files(
+        self,
+        out: &OutDir,
+        has_curves: bool,
+        on_finished: OnFinished<'_>,
+    ) -> Result<Ran, StudyError> {
+        let Self { batch, policy, .. } = self;
+        let jobs = &batch.trace.jobs;
+        let name = batch.run_name(policy);
+        let dir = out.path().join(&name);
+        let events = out.target().join(&name).join(EVENTS_JSONL);
+        let failed = |error| StudyError::write(&events, error);
+        fs::create_dir(&dir).map_err(failed)?;
+        let file = fs::File::create(dir.join(EVENTS_JSONL)).map_err(failed)?;
+        let mut recorder = EventWriter::new(BufWriter::with_capacity(1 << 18, file), jobs, on_finished)
+            .with_rounds(RoundWriter::new(&dir, jobs));
+        let (outcome, wall_ms) = self.simulate(&mut recorder)?;
+        recorder.finish().map_err(failed)?;
+        let summary = batch.summary(policy, &outcome, wall_ms);
+        let page = batch.page_run(&summary, &outcome);
+        batch.write_files(&dir, &page, &outcome).map_err(|error| out.failed(error))?;
+        for (stem, plot) in batch.plots(&summary, &outcome) {
+            out.write(&Path::new(&name).join(format!("{stem}.svg")), plot.to_svg())?;
+            out.write(&Path::new(&name).join(format!("{stem}.pdf")), plot.to_pdf())?;
+        }
+        let spark = has_curves.then(|| SparkRun::new(policy, &outcome));
+        Ok(Ran { summary, page: Some(page), spark })
     }
 }
 

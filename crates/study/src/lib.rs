@@ -10,6 +10,6 @@ pub mod page;
 pub mod story;
 pub mod sweep;
 
-pub use batch::{Batch, Outputs, Results, distinct};
+pub use batch::{Batch, Outputs, PreparedBatch, PreparedRun, Results, distinct};
 pub use error::{NotRepeatable, StudyError};
 pub use out::{OutDir, PageFile};

@@ -84,6 +84,7 @@ fn simulated(trace: &Trace, cluster: &ClusterSpec, preset: &Preset, policy: &str
         seed: SEED,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let mut acts = Acts::default();
     wharf_sim::run(&spec, &mut acts).unwrap();

@@ -15,12 +15,9 @@ use super::document::Place;
 use super::error::ScenarioError;
 use super::key::{ContentHash, RunKey};
 use super::scenario::{Matrix, PolicyEntry, Scenario, TraceEntry, TraceSource};
-use crate::Settings;
 use crate::preset::Preset;
 use crate::run::{RunSpec, check};
-
-/// The setting that names a file.
-const FAILURES: &str = "failures";
+use crate::{FailureList, RunError, Settings};
 
 /// An input with the name that tables give it.
 #[derive(Debug)]
@@ -51,6 +48,8 @@ pub struct PlannedRun {
     pub seed: u64,
     /// How fast models run on which devices.
     pub profile: Option<Profile>,
+    /// The content of the failure file that the settings name.
+    pub failures: Option<FailureList>,
 }
 
 impl PlannedRun {
@@ -65,6 +64,7 @@ impl PlannedRun {
             seed: self.seed,
             profile: self.profile.as_ref(),
             rounds: None,
+            failures: self.failures.as_ref(),
         }
     }
 
@@ -222,12 +222,20 @@ impl<'a> Planner<'a> {
     ) -> Result<(), ScenarioError> {
         let mut settings = entry.settings.clone();
         let mut hash = ContentHash::new();
-        if let Some(file) = entry.settings.get(FAILURES) {
+        let mut failures = None;
+        if let Some(file) = entry.settings.get(FailureList::SETTING) {
             let file = find(self.data, file, "failures", "failure file", &entry.place)?;
-            let content =
-                std::fs::read(&file).map_err(|source| ScenarioError::Read { file: file.clone(), source })?;
-            hash.add(&content);
-            settings.set(FAILURES, &file.display().to_string());
+            let content = std::fs::read_to_string(&file)
+                .map_err(|source| ScenarioError::Read { file: file.clone(), source })?;
+            hash.add(content.as_bytes());
+            let path = file.display().to_string();
+            let list = FailureList::parse(&path, &content, &cluster.value);
+            failures = Some(list.map_err(|error| ScenarioError::Run {
+                place: entry.place.clone(),
+                run: format!("`{}`", entry.label),
+                source: Box::new(RunError::Failures(error)),
+            })?);
+            settings.set(FailureList::SETTING, &path);
         }
         let inputs = [trace.hash, cluster.hash, preset.hash].map(|hash| hash.to_string());
         inputs.iter().for_each(|input| hash.add_field(input));
@@ -250,6 +258,7 @@ impl<'a> Planner<'a> {
             preset: preset.clone(),
             seed,
             profile: self.profile.as_ref().map(|(profile, _)| profile.clone()),
+            failures,
         };
         let index = match self.by_key.get(&run.key) {
             Some(&index) => index,

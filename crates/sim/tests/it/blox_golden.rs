@@ -35,6 +35,7 @@ fn simulate(trace: &Trace, policy: &str, set: &[&str], recorder: &mut dyn Record
         seed: 1,
         profile: None,
         rounds: None,
+        failures: None,
     };
     run(&spec, recorder).expect("a run")
 }
@@ -157,6 +158,7 @@ fn rounds_end_a_run_and_jumps_change_nothing() {
         seed: 1,
         profile: None,
         rounds: Some(4000),
+        failures: None,
     };
     let cut = run(&spec, &mut NoRecorder).unwrap();
     assert_eq!(cut.event_count, 4000);
@@ -198,6 +200,7 @@ fn what_cannot_run_is_refused() {
             seed: 1,
             profile: None,
             rounds: None,
+            failures: None,
         };
         let error: RunError = check(&spec).expect_err(expected);
         assert!(error.to_string().contains(expected), "{error}, not {expected}");

@@ -54,6 +54,7 @@ fn simulate_jobs(
         seed: 0,
         profile: None,
         rounds,
+        failures: None,
     };
     let mut starts = Starts::default();
     Ok((run(&spec, &mut starts)?, starts))

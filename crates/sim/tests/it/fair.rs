@@ -125,6 +125,7 @@ fn metered<'a>(trace: &'a Trace, settings: &[&str], seed: u64) -> Meter<'a> {
         seed,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let mut meter = Meter { jobs: &trace.jobs, since: BTreeMap::new(), hourly: BTreeMap::new() };
     run(&spec, &mut meter).expect("a run");

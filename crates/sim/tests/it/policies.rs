@@ -232,6 +232,7 @@ fn simulate(
         seed: 3,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let slots = wharf_reproduce::find(policy).expect("registered").slots;
     let min_run_s =

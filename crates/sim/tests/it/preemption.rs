@@ -46,6 +46,7 @@ fn story(mut jobs: Vec<JobSpec>, nodes: u32, policy: &str, settings: &[&str]) ->
         seed: 0,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let mut story = Story::default();
     run(&spec, &mut story).expect("a run");

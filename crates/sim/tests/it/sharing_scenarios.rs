@@ -17,6 +17,7 @@ fn simulate(jobs: &[JobSpec], cluster: &ClusterSpec, policy: &str, settings: &[&
         seed: 1,
         profile: None,
         rounds: None,
+        failures: None,
     };
     run(&spec, &mut NoRecorder).expect("a run")
 }

@@ -145,6 +145,7 @@ fn the_preset_replays_from_files() {
             seed: 0,
             profile: None,
             rounds: None,
+            failures: None,
         };
         wharf_sim::check(&spec)?;
         wharf_sim::run(&spec, &mut NoRecorder)

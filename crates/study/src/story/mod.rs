@@ -90,7 +90,7 @@ impl Story {
     /// If there is no such job, or the run fails.
     pub fn simulated(batch: &Batch, policy: &str, job: &str) -> Result<Self, StudyError> {
         let mut history = JobHistory::new(find_job(batch, job)?);
-        let (outcome, _) = batch.simulate(policy, &mut history)?;
+        let (outcome, _) = batch.prepare_run(policy)?.simulate(&mut history)?;
         Ok(Self::new(batch, policy, &history, &outcome))
     }
 

@@ -37,7 +37,7 @@ pub fn planned(plan: &Plan, run: &FoundRun) -> Result<(Batch, String), NotRepeat
 pub fn simulate_again(batch: &Batch, policy: &str, run: &FoundRun, job: &str) -> Result<Story, StudyError> {
     let label = &run.summary.policy;
     let mut history = JobHistory::new(find_job(batch, job)?);
-    let (outcome, _) = batch.simulate(policy, &mut history)?;
+    let (outcome, _) = batch.prepare_run(policy)?.simulate(&mut history)?;
     let again = batch.summary(label, &outcome, 0.0);
     if figures(&again) != figures(&run.summary) {
         return Err(NotRepeatable::Changed.into());
@@ -71,6 +71,7 @@ fn batch_of(run: &PlannedRun) -> Batch {
         seed: run.seed,
         profile: run.profile.clone(),
         rounds: None,
+        failures: run.failures.iter().map(|list| (run.policy.clone(), list.clone())).collect(),
         measure: None,
         policies: vec![run.policy.clone()],
         threads: NonZeroUsize::MIN,

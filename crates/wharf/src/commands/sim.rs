@@ -5,10 +5,10 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use wharf_document::shell::line;
-use wharf_sim::Measure;
 use wharf_sim::Settings;
 use wharf_sim::sweep::parallel::thread_count;
-use wharf_study::{Batch, OutDir, Outputs, PageFile, Results, distinct};
+use wharf_sim::{FailureList, Measure, RunError};
+use wharf_study::{Batch, OutDir, Outputs, PageFile, PreparedBatch, Results, distinct};
 
 use crate::args::SimArgs;
 use crate::error::{CliError, translate};
@@ -25,16 +25,16 @@ const ALL: &str = "all";
 /// Whatever is wrong with the inputs, or with the outputs.
 pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let batch = resolve(args, terminal)?;
-    batch.check()?;
     if let Some(job) = &args.explain {
         return super::explain::simulated(&batch, job, terminal);
     }
+    let prepared = batch.prepare()?;
     // Before the work, so that a directory that cannot be written is known in a moment.
     let outputs = Outputs {
         dir: args.out.as_deref().map(OutDir::new).transpose()?,
         page: args.report.as_deref().map(PageFile::new).transpose()?,
     };
-    let results = run(&batch, outputs, terminal)?;
+    let results = run(&batch, prepared, outputs, terminal)?;
     terminal.report(&results.report)?;
     terminal.sparklines(&results.sparks)?;
     if let Some(out) = &args.out {
@@ -47,11 +47,16 @@ pub(super) fn execute(args: &SimArgs, terminal: &Terminal) -> Result<Exit, CliEr
 }
 
 /// Runs a batch with a progress bar, and warns of unfinished jobs.
-pub(super) fn run(batch: &Batch, outputs: Outputs, terminal: &Terminal) -> Result<Results, CliError> {
+pub(super) fn run(
+    batch: &Batch,
+    prepared: PreparedBatch<'_>,
+    outputs: Outputs,
+    terminal: &Terminal,
+) -> Result<Results, CliError> {
     let steps = (batch.trace.jobs.len() * batch.policies.len()) as u64;
     let progress = terminal.progress(steps, "jobs");
     let results =
-        batch.run(outputs, &command_line(), terminal.is_watched(), &|finished| progress.add(finished))?;
+        prepared.run(outputs, &command_line(), terminal.is_watched(), &|finished| progress.add(finished))?;
     progress.finish();
     results.unfinished().iter().for_each(|warning| terminal.warn(warning));
     Ok(results)
@@ -81,6 +86,12 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
         }
     }
     let (cluster_name, cluster) = input::cluster(&args.cluster)?;
+    let mut failures = BTreeMap::new();
+    for (policy, settings) in &settings {
+        let list = FailureList::of_settings(settings, &cluster)
+            .map_err(|error| translate::run(&RunError::Failures(error)))?;
+        failures.extend(list.map(|list| (policy.clone(), list)));
+    }
     let trace = input::trace(&args.trace, format, terminal)?;
     measure
         .map_or(Ok(()), |measure| measure.check(&trace.jobs))
@@ -99,6 +110,7 @@ pub(super) fn resolve(args: &SimArgs, terminal: &Terminal) -> Result<Batch, CliE
         seed: args.seed,
         profile,
         rounds: args.rounds.map(NonZeroU64::get),
+        failures,
         measure,
         policies,
         threads,

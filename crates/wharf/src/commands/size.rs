@@ -197,6 +197,7 @@ impl Search<'_> {
             seed: 0,
             profile: self.profile.as_ref(),
             rounds: None,
+            failures: None,
         };
         let outcome = match wharf_sim::run(&spec, &mut NoRecorder) {
             Ok(outcome) => outcome,

@@ -128,9 +128,17 @@ fn exception_in_a_program_is_shown_with_its_traceback() {
     assert!(error.contains("ModuleNotFoundError: No module named 'no_such_module'"), "{error}");
 }
 
-/// A program is started to check its settings, and again for the run.
 #[test]
-fn standard_error_at_the_end_of_a_check_is_not_shown() {
+fn program_is_started_once_for_its_check_and_its_run() {
+    let sandbox = Sandbox::new();
+    sandbox.write("jobs.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,0,2,100,1000\n");
+    sandbox.write("counting.py", &format!("open('starts', 'a').write('start\\n')\n{IN_ORDER}"));
+    sandbox.wharf("sim --trace jobs.csv --cluster 1x2 --policy ./counting.py,fifo --out results").ok();
+    assert_eq!(sandbox.read("starts"), "start\n");
+}
+
+#[test]
+fn standard_error_of_a_program_that_ends_is_shown_once_beside_the_error() {
     let sandbox = Sandbox::new();
     sandbox.write("jobs.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,0,2,100,1000\n");
     let ending = "import sys\nsys.stdin.readline()\nprint('{\"protocol\": 1}', flush=True)\n\

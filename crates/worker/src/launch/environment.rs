@@ -244,19 +244,19 @@ fn defaults(
 }
 
 /// Lets Open MPI (4 and 5) start its daemons on the gang's other nodes without ssh. They stay attached to what has started them, and end with it.
-/// Processes on them get the job's grace after a signal to stop, where mpirun by default kills them after a second.
+/// They wait a timeout between SIGCONT and SIGTERM, and again before SIGKILL, a second by default: both fit into the job's grace.
 fn of_mpi_agent(agent: &str, hostfile: &Path, launch: &LaunchTask) -> BTreeMap<String, String> {
     let hostfile = hostfile.to_string_lossy();
-    let grace_s = (super::grace_ms(launch.grace_s) / 1000).max(1).to_string();
+    let timeout_s = (super::grace_ms(launch.grace_s) / 3000).max(1).to_string();
     let mut variables = vec![
         ("OMPI_MCA_plm_rsh_agent", agent),
         ("OMPI_MCA_orte_default_hostfile", &*hostfile),
         ("OMPI_MCA_orte_leave_session_attached", "1"),
-        ("OMPI_MCA_odls_base_sigkill_timeout", &*grace_s),
+        ("OMPI_MCA_odls_base_sigkill_timeout", &*timeout_s),
         ("PRTE_MCA_plm_ssh_agent", agent),
         ("PRTE_MCA_prte_default_hostfile", &*hostfile),
         ("PRTE_MCA_prte_leave_session_attached", "1"),
-        ("PRTE_MCA_odls_base_sigkill_timeout", &*grace_s),
+        ("PRTE_MCA_odls_base_sigkill_timeout", &*timeout_s),
     ];
     if launch.batch.is_some() {
         // Its SLURM_* variables would have it look for a Slurm.
@@ -441,7 +441,7 @@ pub(crate) mod tests {
         let mpirun = launch_of(Launcher::Mpirun, None);
         let expected = [
             ("OMPI_MCA_plm_rsh_agent", Some("/w mpi-agent")),
-            ("OMPI_MCA_odls_base_sigkill_timeout", Some("10")),
+            ("OMPI_MCA_odls_base_sigkill_timeout", Some("3")),
             ("PRTE_MCA_plm_ssh_agent", Some("/w mpi-agent")),
             ("OMPI_MCA_orte_default_hostfile", Some("/hosts")),
             ("OMPI_MCA_plm", None),

@@ -64,6 +64,7 @@ fn simulate(
         seed: 5,
         profile: Some(profile),
         rounds: None,
+        failures: None,
     };
     let mut diary = Diary { cluster, stays: BTreeMap::new(), left: BTreeMap::new() };
     let outcome = run(&spec, &mut diary).expect("a run");

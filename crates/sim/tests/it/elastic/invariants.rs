@@ -260,6 +260,7 @@ fn simulate(policy: &str, settings: &[String], scene: Scene<'_>) -> Result<(f64,
         seed: scene.seed,
         profile: Some(scene.profile),
         rounds: None,
+        failures: None,
     };
     let mut books = Books::new(scene.cluster, scene.jobs, model, scene.until);
     books.may_be_open = scene.may_be_open;

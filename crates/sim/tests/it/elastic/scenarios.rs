@@ -143,6 +143,7 @@ fn simulate(
         seed: 5,
         profile,
         rounds: None,
+        failures: None,
     };
     let mut watcher = Watcher::new(cluster, jobs, &model);
     let outcome = run(&spec, &mut watcher).map_err(|error| format!("{error:?}"))?;

@@ -53,6 +53,7 @@ fn with<T>(
         seed: 0,
         profile: Some(&profile()),
         rounds,
+        failures: None,
     })
 }
 

@@ -133,6 +133,7 @@ pub(crate) fn run(inputs: &Inputs, profile: &Profile, settings: &[(&str, &str)])
         seed: meta.seed,
         profile: Some(profile),
         rounds: None,
+        failures: None,
     };
     let mut notes = Notes::new(&inputs.cluster);
     let outcome =

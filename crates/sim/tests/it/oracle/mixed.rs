@@ -503,6 +503,7 @@ pub(super) fn follow<'a>(case: &'a Case, policy: &str, settings: &[&str]) -> Tra
         seed: 3,
         profile: profile.as_ref(),
         rounds: None,
+        failures: None,
     };
     let mut tracker = Tracker::new(case);
     let outcome =

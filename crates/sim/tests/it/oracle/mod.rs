@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use wharf_core::{ClusterSpec, Gang, JobId, JobSpec, NodeShare, NodeSpec, Time};
-use wharf_sim::{Preset, Recorder, RunSpec, Settings, run};
+use wharf_sim::{FailureList, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
 use fair::Fair;
@@ -144,17 +144,12 @@ fn simulated(case: &Case, policy: &str, settings: &[&str]) -> Schedule {
     settings.set("spread_slowdown", "0");
     settings.set("switch_slowdown", "0");
     settings.set("checkpoint_interval_s", &CHECKPOINT_S.to_string());
-    let folder = tempfile::tempdir().expect("a folder");
-    if !case.failures.is_empty() {
-        let mut text = String::from("time_s,node,event\n");
-        for event in &case.failures {
-            let word = if event.is_up { "up" } else { "down" };
-            writeln!(text, "{},n{},{word}", event.at_s, event.node).expect("a string");
-        }
-        let path = folder.path().join("failures.csv");
-        std::fs::write(&path, text).expect("a file");
-        settings.set("failures", path.to_str().expect("a path"));
-    }
+    let change = |event: &NodeEvent| {
+        let word = if event.is_up { "up" } else { "down" };
+        format!("{},n{},{word}\n", event.at_s, event.node)
+    };
+    let text = format!("time_s,node,event\n{}", case.failures.iter().map(change).collect::<String>());
+    let failures = FailureList::parse("failures.csv", &text, &cluster).expect("valid lines");
     let preset = Preset::load("wharf").expect("built in");
     let spec = RunSpec {
         trace: &trace,
@@ -165,6 +160,7 @@ fn simulated(case: &Case, policy: &str, settings: &[&str]) -> Schedule {
         seed: 0,
         profile: None,
         rounds: None,
+        failures: (!case.failures.is_empty()).then_some(&failures),
     };
     let mut starts = Starts(Vec::new());
     let outcome = run(&spec, &mut starts).unwrap_or_else(|error| panic!("{error}: {case:?}"));

@@ -31,6 +31,7 @@ pub(super) struct Run {
     ended: Option<String>,
     /// The node that is to blame.
     culprit: Option<u64>,
+    is_launched: bool,
 }
 
 impl Run {
@@ -46,7 +47,7 @@ impl Run {
     }
 }
 
-/// All runs of a job, from its history.
+/// All runs of a job, from its history. A placement where nothing was launched, because the job ended on its former devices, is none.
 pub(super) fn runs(detail: &JobDetail) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for entry in &detail.history {
@@ -57,12 +58,15 @@ pub(super) fn runs(detail: &JobDetail) -> Vec<Run> {
             let shares = record["shares"].as_array().into_iter().flatten();
             let nodes = shares.filter_map(|share| share[0].as_u64()).collect();
             runs.push(Run { number: number.unwrap_or(0), nodes, ..Run::default() });
+        } else if let ("job_launched", Some(run)) = (kind.as_str(), runs.last_mut()) {
+            run.is_launched = true;
         } else if let ("job_caused", Some(run)) = (kind.as_str(), runs.last_mut()) {
             let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
             run.ended = record["cause"].as_str().map(|cause| format!("ended by {cause}{code}"));
             run.culprit = record["node"].as_u64();
         }
     }
+    runs.retain(|run| run.is_launched || run.ended.is_some());
     runs
 }
 
@@ -159,7 +163,9 @@ mod tests {
             entry(r#"{"job_placed":{"job":3,"generation":1,"shares":[[4,[0]],[2,[1]]]}}"#),
             entry(r#"{"job_caused":{"job":3,"cause":"user","node":2,"code":7}}"#),
             entry(r#"{"job_placed":{"job":3,"generation":2,"shares":[[2,[0]]]}}"#),
+            entry(r#"{"job_launched":{"job":3}}"#),
             entry("nonsense"),
+            entry(r#"{"job_placed":{"job":3,"generation":3,"shares":[[4,[0]]]}}"#),
         ];
         let runs = runs(&JobDetail { history, ..JobDetail::default() });
         let found: Vec<_> = runs.iter().map(|run| (run.heading(2), run.rank())).collect();

@@ -39,7 +39,7 @@ pub(super) fn execute(args: &DemoArgs, terminal: &Terminal) -> Result<Exit, CliE
         args.cluster
     ));
     let outputs = Outputs { dir: Some(out), page: None };
-    let results = sim::run(&batch, outputs, terminal)?;
+    let results = sim::run(&batch, batch.prepare()?, outputs, terminal)?;
     terminal.report(&results.report)?;
     terminal.sparklines(&results.sparks)?;
     let dir = args.out.display();
@@ -67,6 +67,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
             seed: args.seed,
             profile: None,
             rounds: None,
+            failures: None,
         };
         !matches!(check(&spec), Err(RunError::NotInPreset { .. }))
     };
@@ -82,6 +83,7 @@ fn resolve(args: &DemoArgs) -> Result<Batch, CliError> {
         seed: args.seed,
         profile: None,
         rounds: None,
+        failures: BTreeMap::new(),
         measure: None,
         policies,
         threads,

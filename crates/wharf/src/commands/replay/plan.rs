@@ -122,6 +122,7 @@ impl Plan {
             seed: self.seed,
             profile: self.profile.as_ref().map(|(_, profile)| profile),
             rounds: None,
+            failures: None,
         })
     }
 

@@ -87,6 +87,7 @@ impl Trial {
             seed: 0,
             profile: self.profile.as_ref(),
             rounds: None,
+            failures: None,
         };
         let errors = refusals(&spec);
         if errors.is_empty() {

@@ -187,6 +187,7 @@ fn simulate(trace: &Trace, wanted: &Wanted, start_cost_s: f64) -> Events {
         seed: 0,
         profile: None,
         rounds: None,
+        failures: None,
     };
     let mut events = Events::default();
     run(&spec, &mut events).unwrap();

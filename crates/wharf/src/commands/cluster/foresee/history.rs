@@ -139,6 +139,7 @@ impl Window {
             seed: super::SEED,
             profile: None,
             rounds: None,
+            failures: None,
         };
         wharf_sim::run(&spec, &mut NoRecorder).map_err(|error| translate::run(&error))
     }
