@@ -97,7 +97,7 @@ pub struct Planned {
 pub enum PlannedMachine {
     /// None is known: it is made, unless the provider has one of this name.
     Made,
-    /// It is specification changed.
+    /// Its specification has changed: a new one is made in its place.
     Replaced,
     /// It is used as it is.
     Kept,

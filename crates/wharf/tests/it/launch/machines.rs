@@ -70,7 +70,7 @@ fn machines_of_a_program_come_up_come_back_and_go() {
     assert_eq!(said.stdout.trim(), home.to_str().unwrap());
     // Made from something else: replaced, after a confirmation.
     file(2);
-    assert!(lab.up(&[]).ends(2).stderr.contains("machines of head, worker-1 are specification changed"));
+    assert!(lab.up(&[]).ends(2).stderr.contains("machines of head, worker-1 has changed"));
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach setup start"; 2]);
     assert_eq!(std::fs::read_to_string(home.join("trail")).unwrap(), "set up\n");
     // Whatever the launcher knew is lost: the machines are not.
@@ -261,7 +261,7 @@ fn machines_of_a_cloud_come_up_work_and_go() {
     // One that is made from something else is replaced.
     describe(200);
     assert_eq!(planned(), "kept kept replaced");
-    assert!(up(&[]).ends(2).stderr.contains("machines of b-1 are specification changed"));
+    assert!(up(&[]).ends(2).stderr.contains("machines of b-1 has changed"));
     assert_eq!(up(&["--yes"]).ends(0).phases(), ["reach", "reach", "reach sync setup start"]);
     assert_eq!(ids().split_whitespace().count(), 3);
     wharf(&["down", "c.yaml", "--yes"]).ends(0);
