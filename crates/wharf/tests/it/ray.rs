@@ -301,7 +301,7 @@ fn without_ray_it_says_what_is_missing() {
         .unwrap();
     assert_eq!(marked.run(&["submit", "--wait", "job.yaml"]).status.code(), Some(127));
     let log = marked.say(&["logs", "0"]);
-    assert!(log.contains("there is no `/no/such/ray` in this job's environment"), "{log}");
+    assert!(log.contains("`/no/such/ray` not found in this job's environment"), "{log}");
     assert!(log.contains("set `ray.program`"), "{log}");
     marked.say(&["local", "--stop"]);
     marked.assert_nothing_left();
