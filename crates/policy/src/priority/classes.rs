@@ -1,7 +1,8 @@
 //! Waiting and running jobs, by gang, in order.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
 use std::sync::Arc;
 
 use wharf_core::{Gang, JobId, Needs, Time};
@@ -190,13 +191,17 @@ impl Classes {
     /// The first waiting jobs of all classes, at most so many, with their classes.
     pub(crate) fn in_order(&self, count: usize) -> Vec<(usize, JobId)> {
         let mut waiting: Vec<_> = self.classes.iter().map(|class| class.waiting.iter()).collect();
-        let mut heads = BinaryHeap::new();
-        for (class, jobs) in waiting.iter_mut().enumerate() {
-            heads.extend(jobs.next().map(|&(key, job)| Reverse((key, job, class))));
-        }
+        let first = |(class, jobs): (usize, &mut btree_set::Iter<'_, (Key, JobId)>)| {
+            jobs.next().map(|&(key, job)| Reverse((key, job, class)))
+        };
+        let mut heads: BinaryHeap<_> = waiting.iter_mut().enumerate().filter_map(first).collect();
         let next = || {
-            let Reverse((_, job, class)) = heads.pop()?;
-            heads.extend(waiting[class].next().map(|&(key, job)| Reverse((key, job, class))));
+            let mut head = heads.peek_mut()?;
+            let Reverse((_, job, class)) = *head;
+            match waiting[class].next() {
+                Some(&(key, next)) => *head = Reverse((key, next, class)),
+                None => drop(PeekMut::pop(head)),
+            }
             Some((class, job))
         };
         std::iter::from_fn(next).take(count).collect()
