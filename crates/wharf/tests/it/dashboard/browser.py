@@ -98,6 +98,8 @@ def sweep(browser, cluster):
     browser.run(f"location.hash = '#/sweep/{first}'; return 1")
     browser.wait("its curves", "return document.querySelectorAll('svg.curves .line').length === 2")
     browser.wait("its parameters", "return document.querySelectorAll('svg.parallel .line').length === 3")
+    ended = "[...document.querySelectorAll('table.plain tbody tr')].filter((row) => row.textContent.includes('finished'))"
+    browser.wait("the ends of all elements", f"return {ended}.length === 3")
     cells = browser.run("return [...document.querySelectorAll('table.plain tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
     assert [row[1] for row in cells] == ["1", "3", "2"] and cells[2][3] == "nan" and cells[0][3:5] == ["1.3", "1.1"], cells
     browser.picture(OUT / "sweep.png")
