@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 use wharf_proto::JobMetrics;
 
-pub(crate) use intake::{Forgets, Run, refused_metrics};
+pub(crate) use intake::{CurveIntake, refused_metrics};
 pub(crate) use table::Batch;
 
 use crate::dispatcher::clock::unix_s;

@@ -214,7 +214,7 @@ impl Meter {
         self.decision_time.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn note_trouble(&self, policy: &str, fallbacks: u64, refusals: u64) {
+    pub(crate) fn note_degraded(&self, policy: &str, fallbacks: u64, refusals: u64) {
         for (counters, count) in [(&self.fallbacks, fallbacks), (&self.refusals, refusals)] {
             counters.get_or_create(&by_policy(policy)).inc_by(count);
         }

@@ -122,7 +122,7 @@ impl Feed {
     /// What is new since the last time.
     async fn news(&mut self) -> Result<Option<String>, Status> {
         let (path, epoch_unix_s) =
-            self.cluster.ask(|head| (head.journal.path().to_owned(), head.epoch_unix_s)).await?;
+            self.cluster.ask(|head| (head.log.journal.path().to_owned(), head.clock.epoch_unix_s())).await?;
         let (last, events) = (self.last, read(path, self.last).await?);
         self.last = events.last().map_or(last, |(sequence, ..)| *sequence);
         let (mut jobs, mut has_nodes) = (BTreeSet::new(), false);
@@ -175,11 +175,11 @@ fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> L
     };
     let rows = jobs.iter().filter(is_known).map(row).collect();
     let iterations: BTreeMap<u32, f64> =
-        head.progress.iter().map(|(job, progress)| (job.0, progress.iterations)).collect();
-    let is_new = |(job, progress): &(&JobId, &crate::tasks::progress::Progress)| {
+        head.tasks.reporting().map(|(job, progress)| (job.0, progress.iterations)).collect();
+    let is_new = |(job, progress): &(JobId, &crate::tasks::progress::Progress)| {
         told.get(&job.0) != Some(&progress.iterations) && !jobs.contains(&job.0)
     };
-    let progress = head.progress.iter().filter(is_new).map(|(job, progress)| {
+    let progress = head.tasks.reporting().filter(is_new).map(|(job, progress)| {
         json!({ "id": job.0, "done": rows::short(progress.iterations), "metrics": progress.metrics })
     });
     Look {

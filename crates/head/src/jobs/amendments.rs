@@ -154,7 +154,7 @@ impl Dispatcher {
             }
             _ if is_ended => return Err(Ignored::Stale),
             Change::Keep => {
-                self.keep(job);
+                self.renew_lease(job);
                 return Ok(());
             }
             Change::TimeLimit => {
@@ -167,8 +167,8 @@ impl Dispatcher {
         let is_limit = amended.time_limit_s.is_some();
         self.note(Record::JobAmended { job: job.0, amended });
         if is_limit && self.engine.state().job(job).phase == Phase::Running {
-            self.limits.retain(|(_, other), _| *other != job);
-            self.batches.unwarn(job);
+            self.jobs.time_limits.unwatch(job);
+            self.jobs.batches.unwarn(job);
             self.watch_limits(&[job]);
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Dispatcher {
     pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, String> {
         let spec = self.engine.state().spec(job);
         let user = spec.user.as_deref().unwrap_or_default();
-        let terms = self.sharing.terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
+        let terms = self.policy.limits().terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
         terms.map(|terms| terms.time_limit_s.unwrap_or(0.0)).map_err(|refused| refused.to_string())
     }
 
@@ -201,13 +201,13 @@ impl Dispatcher {
 
     /// How long a run of a job may take; 0: as long as it likes.
     pub(crate) fn time_limit_s(&self, job: JobId) -> f64 {
-        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.time_limit_s);
+        let own = self.log.state.amended.get(&job.0).and_then(|amended| amended.time_limit_s);
         own.or_else(|| Some(self.spec(job)?.time_limit_s)).unwrap_or_default()
     }
 
     /// What a job is called.
     pub(crate) fn name_of(&self, job: JobId) -> &str {
-        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.name.as_deref());
+        let own = self.log.state.amended.get(&job.0).and_then(|amended| amended.name.as_deref());
         own.unwrap_or_else(|| &self.engine.state().spec(job).name)
     }
 
@@ -216,24 +216,24 @@ impl Dispatcher {
     }
 
     /// The holder of an allocation's devices is present. Jobs without a lease have no holder.
-    pub(crate) fn keep(&mut self, job: JobId) {
+    pub(crate) fn renew_lease(&mut self, job: JobId) {
         let lease_s = self.lease_s(job);
         if lease_s > 0.0 {
             let until = self.now().plus(lease_s.min(1e9));
-            self.batches.keep(job, until);
+            self.jobs.batches.renew(job, until);
         }
     }
 
     /// After a restart, every holder gets the full time to report.
-    pub(crate) fn keep_again(&mut self) {
+    pub(crate) fn renew_leases(&mut self) {
         let live = self.engine.state().jobs().filter(|(_, _, life)| !life.is_ended());
         let live: Vec<JobId> = live.map(|(job, _, _)| job).collect();
-        live.into_iter().for_each(|job| self.keep(job));
+        live.into_iter().for_each(|job| self.renew_lease(job));
     }
 
     /// Takes back the devices of those who are gone.
     pub(crate) fn expire_leases(&mut self, now: Time) {
-        for job in self.batches.unkept(now) {
+        for job in self.jobs.batches.pop_expired(now) {
             if !self.engine.state().job(job).is_ended() {
                 self.note(Record::JobNoted { job: job.0, reason: "its client is gone".to_owned() });
                 self.engine_command(Command::CancelJob(job));

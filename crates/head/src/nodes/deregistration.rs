@@ -35,23 +35,23 @@ impl Dispatcher {
 
     /// The node is not expected back: its jobs run elsewhere without waiting for it.
     fn node_gone(&mut self, node: NodeId, reason: String) {
-        self.missing.remove(&node);
+        self.nodes.connections.end_wait(node);
         if self.engine.state().schedule().is_there(node) {
             self.engine_command(Command::LoseNode(node));
         }
-        self.end_reading(node);
+        self.tasks.end_reading(node);
         self.note(Record::NodeLeft { node: node.0, is_over: true });
         self.note(Record::NodeNoted { node: node.0, reason });
     }
 
     /// Whether a node has left for good.
     pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.kept.left.get(&node.0) == Some(&true)
+        self.log.state.left.get(&node.0) == Some(&true)
     }
 
     /// A node that had left is there again, perhaps on another machine: nothing is held against it.
     pub(crate) fn node_came(&mut self, node: NodeId) {
-        if self.kept.left.contains_key(&node.0) {
+        if self.log.state.left.contains_key(&node.0) {
             self.note(Record::NodeCame { node: node.0 });
             self.note(Record::NodeNoted { node: node.0, reason: String::new() });
             self.engine_command(Command::OpenNode(node));
@@ -68,7 +68,7 @@ impl Dispatcher {
     ) -> Result<(), String> {
         let is_opened = matches!(command, Command::OpenNode(_));
         if matches!(command, Command::LoseNode(_)) {
-            if self.sessions.contains_key(&node) {
+            if self.nodes.connections.is_connected(node) {
                 return Err("its worker is connected; end that, or drain the node".to_owned());
             }
             self.node_gone(node, reason);
@@ -116,7 +116,7 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
 /// Whose limits a job counts in.
 fn owners(dispatcher: &Dispatcher, user: &str, pool: &str) -> Vec<String> {
     let pool = (!pool.is_empty()).then_some(pool);
-    dispatcher.sharing.owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()
+    dispatcher.policy.limits().owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()
 }
 
 type Text = std::sync::Arc<str>;

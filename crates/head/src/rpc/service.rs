@@ -276,7 +276,11 @@ impl Cluster for Shared {
     async fn usage(&self, request: Request<UsageRequest>) -> Result<Response<UsageReply>, Status> {
         let request = request.into_inner();
         let place = |dispatcher: &Dispatcher| {
-            (dispatcher.journal.path().to_owned(), dispatcher.now().seconds(), dispatcher.epoch_unix_s)
+            (
+                dispatcher.log.journal.path().to_owned(),
+                dispatcher.now().seconds(),
+                dispatcher.clock.epoch_unix_s(),
+            )
         };
         let (path, now_s, epoch_unix_s) = self.ask(place).await?;
         let reckon = move || usage::usage(&Reader::open(&path)?, &request, now_s, epoch_unix_s);
@@ -395,7 +399,7 @@ impl Cluster for Shared {
         let MetricsRequest { job_ids, names, elements_only } = request.into_inner();
         let found = self.ask(move |dispatcher| {
             let jobs = views::named_jobs(dispatcher, &job_ids, elements_only)?;
-            Ok((jobs, dispatcher.curves.clone()))
+            Ok((jobs, dispatcher.tasks.curves.store().cloned()))
         });
         let (jobs, store) =
             found.await?.map_err(|job: u32| Status::not_found(format!("there is no job {job}")))?;

@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 4 * WINDOW_BYTES;
 const OUTPUT_PIECES: usize = 16;
 
 /// Where a task is.
-pub(crate) struct Place {
+pub(crate) struct TaskPlace {
     task: TaskId,
     /// The worker's connection.
     worker: u64,
@@ -40,7 +40,7 @@ pub(crate) fn place(
     job: JobId,
     rank: u32,
     generation: Option<u32>,
-) -> Result<Place, Status> {
+) -> Result<TaskPlace, Status> {
     let refused = |reason: String| Err(Status::failed_precondition(reason));
     let life = dispatcher.engine.state().job(job);
     if generation.is_some_and(|generation| generation != life.generation) {
@@ -54,11 +54,11 @@ pub(crate) fn place(
     let Some((node, task)) = dispatcher.task_of(job, rank as usize) else {
         return refused(format!("job {} has no task of rank {rank}", job.0));
     };
-    let Some(session) = dispatcher.sessions.get(&node) else {
+    let Some(session) = dispatcher.nodes.connections.session(node) else {
         return Err(Status::unavailable("the task's node is unreachable; the task continues"));
     };
     let user = dispatcher.spec(job).map(|spec| spec.user.clone()).unwrap_or_default();
-    Ok(Place { task, worker: session.id, sender: session.sender.clone(), user })
+    Ok(TaskPlace { task, worker: session.id, sender: session.sender.clone(), user })
 }
 
 /// The commands that run, and who hears of them.
@@ -129,7 +129,7 @@ impl Routes {
     /// Begins a command and serves it until it is over.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        place: Place,
+        place: TaskPlace,
         open: ExecOpen,
         input: Streaming<ExecInput>,
     ) -> mpsc::Receiver<Result<ExecOutput, Status>> {
@@ -160,7 +160,7 @@ impl Routes {
 /// The worker's side of one command.
 struct Worker {
     session: u64,
-    place: Place,
+    place: TaskPlace,
     /// The command outlives the connection, and its client says when it is over.
     is_kept: bool,
 }

@@ -39,7 +39,8 @@ impl Dispatcher {
     /// Writes down how long the iterations of a run took that is over, and on what, where its model is known.
     pub(crate) fn note_timing(&mut self, job: JobId, placement: &[NodeShare]) {
         let state = self.engine.state();
-        let Some((iterations, span_s)) = self.progress.get(&job).and_then(|told| told.timing.measured())
+        let Some((iterations, span_s)) =
+            self.tasks.progress(job).and_then(|progress| progress.timing.measured())
         else {
             return;
         };
@@ -53,7 +54,7 @@ impl Dispatcher {
             device_type: state.topology().types()[device_type.index()].to_string(),
             devices: placement.iter().map(|share| share.devices.len()).sum(),
             nodes: placement.len() as u32,
-            plan: self.kept.plans.get(&job.0).copied(),
+            plan: self.log.state.plans.get(&job.0).copied(),
             iterations,
             span_s,
         };

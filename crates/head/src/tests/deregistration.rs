@@ -50,11 +50,11 @@ fn jobs_of_a_node_that_leaves_move_on_and_it_is_gone_until_it_is_back() {
     assert_eq!(views::nodes(&world.dispatcher, false).len(), 1, "it is hidden");
     let info = views::info(&world.dispatcher);
     assert_eq!((info.nodes, info.devices), (1, 4));
-    assert_eq!(world.dispatcher.missing.len(), 0, "it is not awaited");
+    assert_eq!(world.dispatcher.nodes.connections.missing().count(), 0, "it is not awaited");
     drop(world);
 
     let (opened, replayed) = Journal::open(&journal, EPOCH_UNIX_S, f64::MAX).unwrap();
-    assert_eq!(replayed.kept.left.get(&first.0), Some(&true), "it is known after a restart");
+    assert_eq!(replayed.head_state.left.get(&first.0), Some(&true), "it is known after a restart");
     drop(opened);
     let has = |session: u64| {
         let task = Some(TaskId { job_id: 0, generation: 2 });

@@ -64,7 +64,7 @@ fn limits_hold_through_a_restart_from_its_first_decision_on() {
         assert_eq!((reply.uses[0].limit, reply.uses[0].used, reply.uses[0].waiting), (2.0, 2.0, 2));
         if is_in_snapshot {
             let (dispatcher, now) = (&mut world.dispatcher, Time::ZERO);
-            dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
+            dispatcher.log.journal.snapshot(dispatcher.engine.state(), &dispatcher.log.state, now).unwrap();
         }
         drop(world);
 
@@ -110,7 +110,7 @@ fn jobs_are_refused_or_filled_in_when_they_come() {
         assert!(error.contains(expected), "{error}");
     }
     let ids = submit(&mut world, JobSpec { pool: "small".to_owned(), ..job(1) }).unwrap();
-    let spec = world.dispatcher.specs.get(&ids[0]).unwrap();
+    let spec = world.dispatcher.jobs.spec(ids[0]).unwrap();
     assert_eq!(spec.time_limit_s, 3600.0);
     assert!(reason(&world, ids[0]).contains("4 are used or promised"));
 }

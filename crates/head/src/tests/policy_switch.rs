@@ -57,10 +57,10 @@ fn every_policy_takes_over_from_every_kind_and_nothing_is_lost() {
     assert_eq!(world.dispatcher.engine.violations(), []);
     let state = world.dispatcher.engine.state().clone();
     assert!(state.jobs().all(|(_, _, life)| life.phase == Phase::Ended(JobEnd::Finished)));
-    let kept = world.dispatcher.kept.policy.clone();
+    let kept = world.dispatcher.log.state.policy.clone();
     drop(world);
     let (journal, replayed) = Journal::open(&path, EPOCH_UNIX_S, f64::MAX).unwrap();
-    assert_eq!(replayed.kept.policy, kept);
+    assert_eq!(replayed.head_state.policy, kept);
     let all = journal.policies().unwrap();
     assert_eq!(all.len(), switches);
     assert!(all.iter().all(|(time_s, by, _)| *time_s > 0.0 && by == "ann"));
@@ -100,12 +100,12 @@ fn what_cannot_be_made_changes_nothing() {
     let cluster = ClusterSpec::uniform("v100", 1, 4);
     let mut world = VirtualCluster::new(&path, &cluster, regime("fifo", 0));
     assert!(choose(&mut world, "sfrt", &[]).unwrap_err().contains("sfrt"));
-    assert_eq!(world.dispatcher.kept.policy, None);
+    assert_eq!(world.dispatcher.log.state.policy, None);
     choose(&mut world, "srtf", &[("preempt_ratio", "1.5")]).unwrap();
-    let kept = world.dispatcher.kept.policy.clone();
+    let kept = world.dispatcher.log.state.policy.clone();
     let (state, now) = (world.dispatcher.engine.state().clone(), world.now());
-    world.dispatcher.journal.snapshot(&state, &world.dispatcher.kept, now).unwrap();
+    world.dispatcher.log.journal.snapshot(&state, &world.dispatcher.log.state, now).unwrap();
     drop(world);
     let (_, replayed) = Journal::open(&path, EPOCH_UNIX_S, 0.0).unwrap();
-    assert_eq!(replayed.kept.policy, kept, "a snapshot knows who decides");
+    assert_eq!(replayed.head_state.policy, kept, "a snapshot knows who decides");
 }

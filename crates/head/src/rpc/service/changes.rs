@@ -79,7 +79,7 @@ impl Service {
         let mut own = Vec::new();
         let named: BTreeSet<u32> = jobs.iter().copied().collect();
         let owners = self.ask(move |dispatcher| {
-            dispatcher.caps.check_request_jobs(named.len() as u64, "jobs")?;
+            dispatcher.jobs.caps.check_request_jobs(named.len() as u64, "jobs")?;
             let owner = |job: u32| (job, views::owner(dispatcher, JobId(job)));
             Ok(named.into_iter().map(owner).collect::<Vec<_>>())
         });
@@ -150,8 +150,9 @@ impl Service {
     ) -> Result<JobSpec, Status> {
         let job = self.known(again.job_id).await?;
         identity.must_read(again.job_id, &self.owner(job).await?.unwrap_or_default())?;
-        let (spec, elements) =
-            self.ask(move |dispatcher| (dispatcher.journal.spec(job.0), dispatcher.elements(job))).await?;
+        let (spec, elements) = self
+            .ask(move |dispatcher| (dispatcher.log.journal.spec(job.0), dispatcher.elements(job)))
+            .await?;
         let spec = spec.map_err(|error| Status::internal(error.to_string()))?;
         let gone = || Status::not_found(format!("the head does not have the request of job {job} any more"));
         let spec = (*spec.ok_or_else(gone)?).clone();
@@ -218,7 +219,7 @@ impl Service {
         identity: &Identity,
         job_id: u32,
         rank: u32,
-    ) -> Result<exec_sessions::Place, Status> {
+    ) -> Result<exec_sessions::TaskPlace, Status> {
         let job = self.known(job_id).await?;
         let generation = match identity.task {
             Some((own, generation)) if own == job_id => Some(generation),
