@@ -146,8 +146,10 @@ impl Head {
         let damage = replayed.damage.clone();
         let before = replayed.head_state.policy.clone();
         let choice = before.clone().filter(|_| !config.is_policy_wanted).unwrap_or(config.policy);
-        let regime =
-            make(&choice).map_err(|problem| HeadError::Policy { policy: choice.name.clone(), problem })?;
+        let regime = make(&choice).map_err(|unusable| HeadError::Policy {
+            policy: choice.name.clone(),
+            problem: unusable.reason,
+        })?;
         // Before the first decision: none is made without them.
         let applied = replayed.head_state.limits.clone();
         let limits = AppliedLimits::parse(applied.as_ref()).map_err(HeadError::Limits)?;

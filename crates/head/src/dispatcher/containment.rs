@@ -9,9 +9,10 @@ use wharf_core::{ClusterSpec, Engine, Regime, State, Time};
 
 use crate::dispatcher::incident::{self, Incident};
 use crate::dispatcher::outbox::OutboxLength;
+use crate::dispatcher::request_error::RequestError;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::{Journal, JournalError, Replayed};
-use crate::policy::active_policy::{MakeRegime, PolicyChoice};
+use crate::policy::active_policy::{MakeRegime, PolicyChoice, UnusablePolicy};
 use crate::policy::limits::{AppliedLimits, govern};
 
 /// A policy that panics so often within so many seconds is replaced, also where the state changes between.
@@ -124,9 +125,9 @@ pub(crate) fn resume(
     let mut again = journal.replay()?;
     let mut state = State::new(&ClusterSpec::default(), 1);
     std::mem::swap(&mut state, &mut again.state);
-    let unusable = |problem: String| journal.unusable(problem);
+    let unusable = |reason: String| journal.unusable(reason);
     let limits = AppliedLimits::parse(again.head_state.limits.as_ref()).unwrap_or_default();
-    let regime = make(&fallback()).map_err(unusable)?;
+    let regime = make(&fallback()).map_err(|unmade| unusable(unmade.reason))?;
     let regime = govern(regime, &limits, again.head_state.limits.as_ref(), again.epoch_unix_s);
     let engine = incident::catch(|| Engine::resume(last, state, regime));
     engine.map(|engine| (engine, again, Some(incident))).map_err(|incident| unusable(incident.details))
@@ -143,15 +144,18 @@ impl Dispatcher {
     }
 
     /// Handles a request; where that panics its changes are discarded and the requester gets the incident.
-    pub(crate) fn attempt<T>(
+    pub(crate) fn attempt<T, E: Into<RequestError>>(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, String>,
-    ) -> Result<T, String> {
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, RequestError> {
         let saved = self.savepoint();
-        incident::catch(|| work(self)).unwrap_or_else(|incident| {
-            self.contain(saved, &incident);
-            Err(incident.to_string())
-        })
+        match incident::catch(|| work(self)) {
+            Ok(result) => result.map_err(Into::into),
+            Err(incident) => {
+                self.contain(saved, &incident);
+                Err(incident.into())
+            }
+        }
     }
 
     /// Discards what has been done since then, keeps what was done before, and begins again from there.
@@ -249,8 +253,9 @@ impl Dispatcher {
         self.policy.load(applied);
         let choice = replayed.head_state.policy.clone().unwrap_or_else(fallback);
         let make = self.policy.make.clone();
-        let made = incident::catch(|| make(&choice)).unwrap_or_else(|incident| Err(incident.details));
-        let regime = made.or_else(|_| make(&fallback())).map_err(|problem| journal.unusable(problem))?;
+        let made = incident::catch(|| make(&choice))
+            .unwrap_or_else(|incident| Err(UnusablePolicy { reason: incident.details }));
+        let regime = made.or_else(|_| make(&fallback())).map_err(|unmade| journal.unusable(unmade.reason))?;
         let regime = self.policy.govern(regime, applied, replayed.epoch_unix_s);
         resume(journal, replayed, regime, &make)
     }

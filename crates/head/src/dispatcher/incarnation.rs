@@ -20,6 +20,18 @@ const REPORTED_SKIP_MAX: u32 = 100_000;
 /// Tasks of one node that an alert names.
 const NAMED_MAX: usize = 10;
 
+/// A worker's report would skip too many ids.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "node {node} is refused: it reports job ids up to {reported}, far beyond {next}, where those of this head end; hint: empty the \
+     worker's state directory, if it belonged to another cluster"
+)]
+pub(crate) struct IdsOutOfRange {
+    node: String,
+    reported: u32,
+    next: u32,
+}
+
 impl Dispatcher {
     /// Begins an incarnation after a start, where the journal has none or may lack something.
     pub(crate) fn identify(&mut self) {
@@ -61,7 +73,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// Why the worker cannot be let in: its report would skip too many ids.
-    pub(crate) fn heed_mark(&mut self, register: &Register) -> Result<(), String> {
+    pub(crate) fn check_mark(&mut self, register: &Register) -> Result<(), IdsOutOfRange> {
         let mark = register.mark.clone().unwrap_or_default();
         let tasks = register.tasks.iter().filter_map(|state| state.task);
         let tasks_below = tasks.map(|task| task.job_id.saturating_add(1)).max().unwrap_or(0);
@@ -77,10 +89,7 @@ impl Dispatcher {
         let (next, node) = (self.engine.state().next_job().0, &register.node);
         let skipped = self.engine.state().skipped_ids().saturating_add(self.first_free_id(reported) - next);
         if skipped > REPORTED_SKIP_MAX {
-            return Err(format!(
-                "node {node} is refused: it reports job ids up to {reported}, far beyond {next}, where those of this head end; \
-                 hint: empty the worker's state directory, if it belonged to another cluster"
-            ));
+            return Err(IdsOutOfRange { node: node.clone(), reported, next });
         }
         let reason = format!(
             "node {node} has been sent more than this head's state contains: the state was restored from an older copy, or the \

@@ -16,9 +16,20 @@ use crate::nodes::connections::Session;
 /// Seconds between attempts to write.
 const PROBES_APART_S: f64 = 1.0;
 
-/// A journal that cannot be written.
+/// The journal cannot be written, so nothing is changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the head cannot write its journal: {cause}; it changes nothing until it can, and jobs run on; hint: free space on the file system \
+     of {folder}"
+)]
+pub(crate) struct Unwritable {
+    cause: String,
+    folder: String,
+}
+
+/// A journal that cannot be written, until the next attempt.
 pub(crate) struct Stall {
-    reason: String,
+    reason: Unwritable,
     next_probe: Time,
 }
 
@@ -29,8 +40,8 @@ impl EventLog {
     }
 
     /// Why the journal cannot be written; none where it can.
-    fn stall_reason(&self) -> Option<&str> {
-        self.stall.as_ref().map(|stall| &*stall.reason)
+    fn stall_reason(&self) -> Option<&Unwritable> {
+        self.stall.as_ref().map(|stall| &stall.reason)
     }
 
     /// When the next attempt to write is due; none where the journal can be written.
@@ -39,13 +50,10 @@ impl EventLog {
     }
 
     /// Changes nothing until the journal can be written again. Returns the reason.
-    fn stall(&mut self, error: &JournalError, now: Time) -> &str {
+    fn stall(&mut self, error: &JournalError, now: Time) -> &Unwritable {
         let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         let folder = self.journal.path().parent().unwrap_or(self.journal.path()).display().to_string();
-        let reason = format!(
-            "the head cannot write its journal: {cause}; it changes nothing until it can, and jobs run on; hint: free space on the \
-             file system of {folder}"
-        );
+        let reason = Unwritable { cause, folder };
         &self.stall.insert(Stall { reason, next_probe: now.plus(PROBES_APART_S) }).reason
     }
 
@@ -71,7 +79,7 @@ impl Dispatcher {
     /// Changes nothing until the journal can be written again.
     pub(crate) fn stall(&mut self, error: &JournalError) {
         let now = self.now();
-        let reason = self.log.stall(error, now).to_owned();
+        let reason = self.log.stall(error, now).to_string();
         self.alert(&reason);
     }
 
@@ -87,15 +95,15 @@ impl Dispatcher {
 
     /// Handles an input while nothing can be changed; gives it back where it changes nothing.
     pub(crate) fn refuse_stalled(&mut self, input: Input) -> Option<Input> {
-        let Some(reason) = self.log.stall_reason().map(str::to_owned) else { return Some(input) };
-        let refusal = |job_id| Refusal { job_id, reason: reason.clone() };
+        let Some(reason) = self.log.stall_reason().cloned() else { return Some(input) };
+        let refusal = |job_id| Refusal { job_id, reason: reason.to_string() };
         // The client may have gone.
         match input {
-            Input::Submit { reply, .. } => drop(reply.send(Err(reason))),
+            Input::Submit { reply, .. } => drop(reply.send(Err(reason.into()))),
             Input::ChangeNode { reply, .. }
             | Input::SetLimits { reply, .. }
             | Input::SetPolicy { reply, .. } => {
-                drop(reply.send(Err(reason)));
+                drop(reply.send(Err(reason.into())));
             }
             Input::Change { request, reply, .. } => {
                 drop(reply.send(request.job_ids.iter().map(|&job| refusal(job)).collect()));

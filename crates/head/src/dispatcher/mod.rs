@@ -12,6 +12,7 @@ pub(crate) mod journal_log;
 pub(crate) mod journal_stall;
 pub(crate) mod outbox;
 pub(crate) mod queue;
+pub(crate) mod request_error;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +31,7 @@ use crate::dispatcher::cycle::refuse_all;
 use crate::dispatcher::head_metrics::Meter;
 use crate::dispatcher::journal_log::{EventLog, Recorder, Transitions};
 use crate::dispatcher::outbox::Outbox;
+use crate::dispatcher::request_error::{RequestError, with_cause};
 use crate::jobs::Jobs;
 use crate::jobs::accepted_requests::RequestKey;
 use crate::jobs::failures::Origin;
@@ -50,7 +52,7 @@ pub(crate) enum Input {
         specs: Vec<WireSpec>,
         /// Where the request may be repeated.
         key: Option<RequestKey>,
-        reply: oneshot::Sender<Result<Vec<u32>, String>>,
+        reply: oneshot::Sender<Result<Vec<u32>, RequestError>>,
     },
     /// A change of named jobs, by a user if it is not an administrator's.
     Change {
@@ -72,7 +74,7 @@ pub(crate) enum Input {
         command: Command,
         node: NodeId,
         reason: String,
-        reply: oneshot::Sender<Result<(), String>>,
+        reply: oneshot::Sender<Result<(), RequestError>>,
     },
     /// A question, answered from a state in which everything earlier is durable.
     Ask(Box<dyn FnOnce(&Dispatcher) + Send>),
@@ -110,13 +112,13 @@ pub(crate) enum Input {
     SetLimits {
         text: String,
         by: String,
-        reply: oneshot::Sender<Result<(), String>>,
+        reply: oneshot::Sender<Result<(), RequestError>>,
     },
     /// Another policy is to decide.
     SetPolicy {
         choice: PolicyChoice,
         by: String,
-        reply: oneshot::Sender<Result<(), String>>,
+        reply: oneshot::Sender<Result<(), RequestError>>,
     },
     Stop,
 }
@@ -258,21 +260,24 @@ impl Dispatcher {
                 let result = self.attempt(|head| {
                     let refused = head.change_jobs(&request, is_user);
                     head.note_change(&request, &refused, &by);
-                    Ok(refused)
+                    Ok::<_, RequestError>(refused)
                 });
                 self.outbox.reply_always(move |failed| {
-                    let result = failed.map_or(result, |reason| Err(reason.to_owned()));
-                    let refused = result.unwrap_or_else(|reason| refuse_all(&request.job_ids, &reason));
+                    let result = failed.map_or(result, |reason| Err(reason.clone().into()));
+                    let refused =
+                        result.unwrap_or_else(|error| refuse_all(&request.job_ids, &with_cause(&error)));
                     // The client may have gone.
                     let _ = reply.send(refused);
                 });
             }
             Input::ChangeMatching { request, owner, by, reply } => {
-                let result = self.attempt(|head| Ok(head.change_matching(&request, owner.as_deref(), &by)));
+                let result = self.attempt(|head| {
+                    Ok::<_, RequestError>(head.change_matching(&request, owner.as_deref(), &by))
+                });
                 self.outbox.reply_always(move |failed| {
-                    let result = failed.map_or(result, |reason| Err(reason.to_owned()));
-                    let changed = result.unwrap_or_else(|reason| ChangeJobsReply {
-                        refused: refuse_all(&[0], &reason),
+                    let result = failed.map_or(result, |reason| Err(reason.clone().into()));
+                    let changed = result.unwrap_or_else(|error| ChangeJobsReply {
+                        refused: refuse_all(&[0], &with_cause(&error)),
                         ..ChangeJobsReply::default()
                     });
                     // The client may have gone.

@@ -6,6 +6,8 @@ use tokio::sync::oneshot;
 use wharf_core::{NodeId, Time};
 use wharf_proto::{HeadMark, ToWorker, to_worker};
 
+use crate::dispatcher::journal_stall::Unwritable;
+use crate::dispatcher::request_error::RequestError;
 use crate::notify::Notice;
 use crate::notify::notifications::LazyNotifier;
 
@@ -13,7 +15,7 @@ use crate::notify::notifications::LazyNotifier;
 const MARKS_APART_S: f64 = 1.0;
 
 /// Called when everything is durable, or with the reason why it is not.
-pub(crate) type Reply = Box<dyn FnOnce(Option<&str>) + Send>;
+pub(crate) type Reply = Box<dyn FnOnce(Option<&Unwritable>) + Send>;
 
 /// What workers were sent last without being sent anything else.
 #[derive(Default)]
@@ -80,7 +82,7 @@ impl Outbox {
     }
 
     /// Adds a reply that is made whether everything becomes durable or not.
-    pub(crate) fn reply_always(&mut self, reply: impl FnOnce(Option<&str>) + Send + 'static) {
+    pub(crate) fn reply_always(&mut self, reply: impl FnOnce(Option<&Unwritable>) + Send + 'static) {
         self.replies.push(Box::new(reply));
     }
 
@@ -96,12 +98,12 @@ impl Outbox {
     /// Answers a request once everything is durable, or with the reason why it is not.
     pub(crate) fn answer<T: Send + 'static>(
         &mut self,
-        to: oneshot::Sender<Result<T, String>>,
-        answer: Result<T, String>,
+        to: oneshot::Sender<Result<T, RequestError>>,
+        answer: Result<T, RequestError>,
     ) {
         self.reply_always(move |failed| {
             // The client may have gone.
-            let _ = to.send(failed.map_or(answer, |reason| Err(reason.to_owned())));
+            let _ = to.send(failed.map_or(answer, |reason| Err(reason.clone().into())));
         });
     }
 
@@ -116,7 +118,7 @@ impl Outbox {
     }
 
     /// Everything is durable, or failed for this reason: makes the replies and sends the notices.
-    pub(crate) fn deliver(&mut self, failed: Option<&str>) {
+    pub(crate) fn deliver(&mut self, failed: Option<&Unwritable>) {
         for reply in std::mem::take(&mut self.replies) {
             reply(failed);
         }

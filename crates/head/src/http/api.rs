@@ -184,8 +184,8 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
         drop(permit);
         foreseen
     });
-    let foreseen =
-        foreseen.await.map_err(|error| Status::internal(error.to_string()))?.map_err(Status::internal)?;
+    let foreseen = foreseen.await.map_err(|error| Status::internal(error.to_string()))?;
+    let foreseen = foreseen.map_err(|error| Status::internal(error.to_string()))?;
     let told = |one: &Foreseen| {
         let short = |time: Option<f64>| time.map(rows::short);
         (

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wharf_core::{Command, Ignored, JobId, Phase, Time};
 use wharf_job::check::{CheckError, Problem, check_label, wrong};
+use wharf_policy::governor::Refused;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Refusal, StepSummary};
 
@@ -175,11 +176,11 @@ impl Dispatcher {
     }
 
     /// A time limit as the job's pool allows it, or fills it in; why not, where it is too long.
-    pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, String> {
+    pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, Refused> {
         let spec = self.engine.state().spec(job);
         let user = spec.user.as_deref().unwrap_or_default();
         let terms = self.policy.limits().terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
-        terms.map(|terms| terms.time_limit_s.unwrap_or(0.0)).map_err(|refused| refused.to_string())
+        Ok(terms?.time_limit_s.unwrap_or(0.0))
     }
 
     /// Why limits forbid a change; none where they do not.
@@ -188,7 +189,10 @@ impl Dispatcher {
             return None;
         }
         match request.change() {
-            Change::TimeLimit => self.allowed_limit_s(job, request.time_limit_s).err(),
+            Change::TimeLimit => {
+                let refused = self.allowed_limit_s(job, request.time_limit_s).err();
+                refused.map(|refused| refused.to_string())
+            }
             Change::Priority if is_user => {
                 let present = self.engine.state().spec(job).priority;
                 (request.priority > present).then(|| {

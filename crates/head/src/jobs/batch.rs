@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Command, Ignored, JobId, NodeId, Phase, Time};
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{ChangeJobsRequest, LaunchTask, SignalTask, TaskId, Wait, to_worker};
 use wharf_slurm::launch::GangNode;
 
@@ -122,7 +122,8 @@ impl Dispatcher {
     /// Until when a job whose dependencies are met has to wait after another one began.
     pub(crate) fn after_delay(&self, job: u32) -> Option<Time> {
         let spec = self.spec(JobId(job))?;
-        let delayed = spec.dependencies.iter().filter(|one| one.kind() == Kind::After && one.delay_s > 0.0);
+        let delayed =
+            spec.dependencies.iter().filter(|one| one.kind() == DependencyKind::After && one.delay_s > 0.0);
         let state = self.engine.state();
         let known = |id: &u32| state.has_job(JobId(*id));
         let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));

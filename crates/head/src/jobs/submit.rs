@@ -5,14 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use wharf_core::{Command, Ignored, JobId, Needs, NodeId, Phase};
+use wharf_policy::governor::Refused;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec as WireSpec, Refusal};
 
 use crate::dispatcher::Dispatcher;
 use crate::jobs::accepted_requests::{AcceptedRequest, RequestKey};
-use crate::jobs::dependencies::resolve::{Dependencies, Targets};
+use crate::jobs::dependencies::resolve::{Dependencies, DependencyError, Targets};
 use crate::jobs::dependencies::{DependentJobs, Edge, Verdict};
+use crate::jobs::request_limits::CapError;
 use crate::jobs::wire;
 use crate::journal::record::Record;
 
@@ -27,13 +29,30 @@ struct Admitted {
     dependencies: Dependencies,
 }
 
+/// Jobs that are refused when they are submitted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum SubmitError {
+    #[error(transparent)]
+    Cap(#[from] CapError),
+    #[error("job `{name}` is refused")]
+    Dependency { name: String, source: DependencyError },
+    #[error("job `{name}` is refused")]
+    Limits { name: String, source: Refused },
+    #[error(
+        "a job for every node needs {devices} devices of each, but node {node} has {available}; ask for fewer, or for all with `gang: all`"
+    )]
+    NodeTooSmall { node: Arc<str>, devices: u32, available: u32 },
+    #[error("a job for every node needs a node that is up in its pool")]
+    NoNode,
+}
+
 impl Dispatcher {
     /// Submits jobs, all or none, and returns their ids. A repeated request returns the ids of the jobs that it submitted before.
     pub(crate) fn submit_once(
         &mut self,
         specs: Vec<WireSpec>,
         key: Option<RequestKey>,
-    ) -> Result<Vec<u32>, String> {
+    ) -> Result<Vec<u32>, SubmitError> {
         if let Some(ids) = key.as_ref().and_then(|key| self.log.state.accepted.jobs_of(key)) {
             return Ok(ids);
         }
@@ -46,14 +65,14 @@ impl Dispatcher {
     }
 
     /// Submits jobs, all or none, and returns their ids.
-    fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
+    fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, SubmitError> {
         specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
         let admitted = self.admit(specs)?;
         Ok(admitted.into_iter().flat_map(|one| self.submit(one)).collect())
     }
 
     /// Checks everything about jobs that can be wrong, before the first of them is submitted.
-    fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, String> {
+    fn admit(&self, specs: Vec<WireSpec>) -> Result<Vec<Admitted>, SubmitError> {
         let mut jobs: Vec<Located> = Vec::new();
         for spec in specs {
             match spec.gang.as_ref().filter(|gang| gang.every_node) {
@@ -74,7 +93,7 @@ impl Dispatcher {
         for (spec, _) in &jobs {
             let dependencies = targets
                 .resolve(spec, u64::from(caps.request_jobs))
-                .map_err(|problem| format!("job `{}` is refused: {problem}", spec.name))?;
+                .map_err(|source| SubmitError::Dependency { name: spec.name.clone(), source })?;
             edges += dependencies.edge_count(size(spec)) + self.singleton_edges(spec).len() as u64;
             caps.check_request_jobs(edges, "dependencies on single jobs")?;
             caps.check_user_edges(&spec.user, edges + self.jobs.edges_of(&spec.user))?;
@@ -86,7 +105,7 @@ impl Dispatcher {
     }
 
     /// A job for each working node of its pool that its owner may use, with so many devices of the node as its gang says.
-    fn on_every_node(&self, spec: &WireSpec, gang: &Gang) -> Result<Vec<Located>, String> {
+    fn on_every_node(&self, spec: &WireSpec, gang: &Gang) -> Result<Vec<Located>, SubmitError> {
         let state = self.engine.state();
         let access = state.access();
         let wanted = access.pool(&spec.pool);
@@ -104,16 +123,14 @@ impl Dispatcher {
         for node in nodes {
             let devices = if gang.every_device { node.devices.max(1) } else { gang.devices.max(1) };
             if devices > node.devices.max(1) {
-                return Err(format!(
-                    "a job for every node needs {devices} devices of each, but node {} has {}; ask for fewer, or for all with `gang: all`",
-                    node.name, node.devices
-                ));
+                let (node, available) = (node.name.clone(), node.devices);
+                return Err(SubmitError::NodeTooSmall { node, devices, available });
             }
             let own = WireSpec { gang: Some(Gang { devices, ..gang.clone() }), ..spec.clone() };
             jobs.push((own, Some(node.name.clone())));
         }
         if jobs.is_empty() {
-            return Err("a job for every node needs a node that is up in its pool".to_owned());
+            return Err(SubmitError::NoNode);
         }
         Ok(jobs)
     }
@@ -151,7 +168,7 @@ impl Dispatcher {
 
     /// The live jobs of the same owner and name, where a job is to run alone.
     fn singleton_edges(&self, spec: &WireSpec) -> Vec<Edge> {
-        let kind = Kind::Singleton;
+        let kind = DependencyKind::Singleton;
         if !spec.dependencies.iter().any(|one| one.kind() == kind) {
             return Vec::new();
         }
@@ -270,6 +287,7 @@ impl Dispatcher {
         };
         let count = wanted.iter().map(|&job_id| jobs_of(job_id).len() as u64).sum();
         if let Err(reason) = self.jobs.caps.check_request_jobs(count, "jobs and array elements") {
+            let reason = reason.to_string();
             return wanted.into_iter().map(|job_id| Refusal { job_id, reason: reason.clone() }).collect();
         }
         for job_id in wanted {

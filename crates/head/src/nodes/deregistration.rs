@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{Command, NodeId, Phase};
+use wharf_core::{Command, Ignored, NodeId, Phase};
 use wharf_proto::{Demand, Leave};
 
 use crate::dispatcher::Dispatcher;
@@ -10,6 +10,15 @@ use crate::journal::record::Record;
 
 /// A reason is a line for people.
 const LEAVE_BYTES_MAX: usize = 1000;
+
+/// A change of a node that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NodeChangeError {
+    #[error("its worker is connected; end that, or drain the node")]
+    Connected,
+    #[error(transparent)]
+    Ignored(#[from] Ignored),
+}
 
 impl Dispatcher {
     /// A worker's machine is not to be had much longer.
@@ -65,16 +74,16 @@ impl Dispatcher {
         command: Command,
         node: NodeId,
         reason: String,
-    ) -> Result<(), String> {
+    ) -> Result<(), NodeChangeError> {
         let is_opened = matches!(command, Command::OpenNode(_));
         if matches!(command, Command::LoseNode(_)) {
             if self.nodes.connections.is_connected(node) {
-                return Err("its worker is connected; end that, or drain the node".to_owned());
+                return Err(NodeChangeError::Connected);
             }
             self.node_gone(node, reason);
             return Ok(());
         }
-        self.command(command).map_err(|ignored| ignored.to_string())?;
+        self.command(command)?;
         self.note(Record::NodeNoted { node: node.0, reason });
         if is_opened {
             self.forgive(node);

@@ -84,9 +84,9 @@ impl Dispatcher {
             return;
         }
         crate::dispatcher::fault_points::point("attach");
-        if let Err(reason) = self.heed_mark(register) {
+        if let Err(refused) = self.check_mark(register) {
             // Without a sender its stream ends.
-            return self.alert(&reason);
+            return self.alert(&refused.to_string());
         }
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);

@@ -6,6 +6,7 @@
 use wharf_core::{NodeId, Time};
 
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::RequestError;
 
 /// Submissions that wait for workers' reports, at most.
 const DEFERRED_MAX: usize = 256;
@@ -39,9 +40,8 @@ impl AwaitedReports {
     pub(crate) fn defer(&mut self, submission: Input) {
         match submission {
             Input::Submit { reply, .. } if self.deferred.len() >= DEFERRED_MAX => {
-                let reason = "the head was just started and waits for its workers; try again in some seconds";
                 // The client may have gone.
-                let _ = reply.send(Err(reason.to_owned()));
+                let _ = reply.send(Err(RequestError::Starting));
             }
             submission => self.deferred.push(submission),
         }

@@ -24,8 +24,16 @@ pub struct PolicyChoice {
     pub settings: BTreeMap<String, String>,
 }
 
-/// Makes what a choice names, or says what is wrong with it.
-pub type MakeRegime = Arc<dyn Fn(&PolicyChoice) -> Result<Regime, String> + Send + Sync>;
+/// A policy that cannot be made from a choice.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct UnusablePolicy {
+    /// Why, in one line with hints.
+    pub reason: String,
+}
+
+/// Makes what a choice names.
+pub type MakeRegime = Arc<dyn Fn(&PolicyChoice) -> Result<Regime, UnusablePolicy> + Send + Sync>;
 
 /// The registered name of a policy that never resizes jobs; none for others.
 pub type NeverResizes = fn(&str) -> Option<&'static str>;
@@ -94,7 +102,7 @@ impl ActivePolicy {
 
 impl Dispatcher {
     /// Lets another policy decide from now on. Running jobs continue.
-    pub(crate) fn set_policy(&mut self, choice: PolicyChoice, by: &str) -> Result<(), String> {
+    pub(crate) fn set_policy(&mut self, choice: PolicyChoice, by: &str) -> Result<(), UnusablePolicy> {
         let regime = self.governed((self.policy.make)(&choice)?);
         let now = self.now();
         self.engine.set_regime(now, regime);

@@ -7,7 +7,9 @@ use wharf_proto::{JobSpec as WireSpec, LimitUse, LimitsReply};
 
 use crate::dispatcher::Dispatcher;
 use crate::dispatcher::incident::Watched;
+use crate::dispatcher::request_error::RequestError;
 use crate::jobs::names::Called;
+use crate::jobs::submit::SubmitError;
 use crate::jobs::wire;
 use crate::journal::record::Record;
 
@@ -51,8 +53,8 @@ pub(crate) fn govern(
 
 impl Dispatcher {
     /// Other limits hold from now on. What runs goes on, also where it is more than they allow.
-    pub(crate) fn set_limits(&mut self, text: String, by: &str) -> Result<(), String> {
-        let limits = Limits::parse(&text).map_err(|error| error.to_string())?;
+    pub(crate) fn set_limits(&mut self, text: String, by: &str) -> Result<(), RequestError> {
+        let limits = Limits::parse(&text)?;
         let choice = self.log.state.policy.clone().unwrap_or_default();
         let regime = (self.policy.make)(&choice)?;
         let now = self.now();
@@ -68,8 +70,8 @@ impl Dispatcher {
     ///
     /// # Errors
     /// What is wrong with the document.
-    pub(crate) fn blocked_by(&self, text: &str) -> Result<Vec<String>, String> {
-        let limits = Limits::parse(text).map_err(|error| error.to_string())?;
+    pub(crate) fn blocked_by(&self, text: &str) -> Result<Vec<String>, LimitsError> {
+        let limits = Limits::parse(text)?;
         let (state, access) = (self.engine.state(), limits.access());
         let nodes = state.topology().nodes();
         let mut blocked = Vec::new();
@@ -115,14 +117,14 @@ impl Dispatcher {
     ///
     /// # Errors
     /// Why the job could never run under the limits.
-    pub(crate) fn fill_in(&self, spec: &mut WireSpec) -> Result<(), String> {
+    pub(crate) fn fill_in(&self, spec: &mut WireSpec) -> Result<(), SubmitError> {
         let core = wire::to_core(spec, self.now(), self.clock.epoch_unix_s());
         let limit_s = (spec.time_limit_s > 0.0).then_some(spec.time_limit_s);
         let terms = self
             .policy
             .limits
             .terms(&spec.user, &core.gang, limit_s)
-            .map_err(|refused| format!("job `{}` is refused: {refused}", spec.name))?;
+            .map_err(|source| SubmitError::Limits { name: spec.name.clone(), source })?;
         spec.time_limit_s = terms.time_limit_s.unwrap_or(0.0);
         spec.priority = spec.priority.saturating_add(terms.priority);
         Ok(())

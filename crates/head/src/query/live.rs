@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{JobId, JobImage, NodeId, NodeImage, Phase, Regime, State, Time};
 use wharf_policy::governor::Limits;
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{Exported, ExportedJob, PolicyChange};
 
 use crate::dispatcher::Dispatcher;
@@ -52,13 +52,15 @@ fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
     let open: Vec<_> = edges.iter().filter(|edge| is_open(edge.job)).collect();
     let is_held = state.job(job).phase == Phase::Held;
     // Jobs that depend on a failure, or on a missing job, are not counted on.
-    let is_vain =
-        open.iter().any(|edge| edge.kind == Kind::AfterNotOk || JobId(edge.job) >= state.next_job());
+    let is_not_expected = open
+        .iter()
+        .any(|edge| edge.kind == DependencyKind::AfterNotOk || JobId(edge.job) >= state.next_job());
     ExportedJob {
         job_id: job.0,
         image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.log.state)),
         waits_for: open.iter().map(|edge| edge.job).collect(),
-        is_stuck: is_held && (is_vain || open.is_empty() || dispatcher.log.state.holds.contains(&job.0)),
+        is_stuck: is_held
+            && (is_not_expected || open.is_empty() || dispatcher.log.state.holds.contains(&job.0)),
         is_declared: dispatcher.spec(job).is_some_and(|told| wire::declares_length(told, state.spec(job))),
         iterations_done: dispatcher.tasks.progress(job).map(|told| told.iterations),
         array_job: dispatcher.log.state.first_of(job.0),

@@ -52,7 +52,7 @@ fn submit_that_panics_is_refused_with_an_incident_and_the_rest_of_the_batch_is_d
         Input::Submit { specs: vec![job(1)], key: None, reply: reply_good },
     ]);
     assert_eq!(cancelled.try_recv().unwrap(), [], "it came before");
-    let refused = bad.try_recv().unwrap().unwrap_err();
+    let refused = bad.try_recv().unwrap().unwrap_err().to_string();
     let id = refused.strip_prefix("internal error, incident ").unwrap().split(':').next().unwrap();
     assert!(world.has_warned(&format!("incident {id}: the head panicked: fault point `submit`")));
     assert_eq!(good.try_recv().unwrap(), Ok(vec![3]));

@@ -7,7 +7,7 @@ use wharf_proto::{Demand, Gang, JobSpec, Leave, TaskId, TaskState, from_worker};
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, input, regime};
 use crate::dispatcher::Input;
 use crate::journal::Journal;
-use crate::nodes::deregistration::demands;
+use crate::nodes::deregistration::{NodeChangeError, demands};
 use crate::query::views;
 
 fn job(devices: u32) -> JobSpec {
@@ -76,7 +76,7 @@ fn only_a_node_that_is_away_can_be_removed() {
     world.submit(vec![job(4)]);
     let first = place(&world);
     let mut remove = || world.dispatcher.change_node(Command::LoseNode(first), first, "off".to_owned());
-    assert!(remove().unwrap_err().contains("is connected"));
+    assert_eq!(remove(), Err(NodeChangeError::Connected));
     world.step([Input::Detach { session: u64::from(first.0) }]);
     let away: Vec<bool> = views::nodes(&world.dispatcher, false).iter().map(|node| node.is_away).collect();
     assert!(away[first.index()]);

@@ -6,6 +6,7 @@ use wharf_proto::{Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::policy::active_policy::PolicyChoice;
 
 const LIMITS: &str = "[user.ann]\ndevices = 2\n\n[pool.small]\ntime_limit_default = \"1h\"\ngang_max = 1\n";
@@ -15,13 +16,13 @@ fn apply(world: &mut VirtualCluster, text: &str) -> Result<(), String> {
     world.dispatcher.note_policy(choice, "root");
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::SetLimits { text: text.to_owned(), by: "root".to_owned(), reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 fn submit(world: &mut VirtualCluster, spec: JobSpec) -> Result<Vec<u32>, String> {
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::Submit { specs: vec![spec], key: None, reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 fn job(devices: u32) -> JobSpec {

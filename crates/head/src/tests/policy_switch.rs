@@ -8,6 +8,7 @@ use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use super::decisions::{play, trace};
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::journal::Journal;
 use crate::policy::active_policy::PolicyChoice;
 
@@ -16,7 +17,7 @@ fn choose(world: &mut VirtualCluster, name: &str, settings: &[(&str, &str)]) -> 
     let choice = PolicyChoice { name: name.to_owned(), settings };
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::SetPolicy { choice, by: "ann".to_owned(), reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 /// The jobs that hold devices, with the placement that they are in.

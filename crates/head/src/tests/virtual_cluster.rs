@@ -18,6 +18,7 @@ use wharf_sim::Preset;
 use wharf_tls::{Fingerprint, TaskTokens};
 
 use crate::dispatcher::clock::Clock;
+use crate::dispatcher::request_error::with_cause;
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::jobs::Jobs;
 use crate::jobs::secrets::Vault;
@@ -26,7 +27,7 @@ use crate::nodes::Nodes;
 use crate::nodes::worker_outbox::{Outflow, outlet};
 use crate::notify::NotifyConfig;
 use crate::notify::notifications::LazyNotifier;
-use crate::policy::active_policy::{ActivePolicy, PolicyChoice};
+use crate::policy::active_policy::{ActivePolicy, PolicyChoice, UnusablePolicy};
 use crate::policy::limits::{AppliedLimits, govern};
 use crate::tasks::Tasks;
 
@@ -61,12 +62,12 @@ fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
 }
 
 /// Makes policies by name, as a head's command line does.
-fn make(choice: &PolicyChoice) -> Result<Regime, String> {
+fn make(choice: &PolicyChoice) -> Result<Regime, UnusablePolicy> {
     let mut settings = Settings::default();
     choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
     match wharf_reproduce::find(&choice.name) {
         Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(UnusablePolicy { reason: error.to_string() }),
     }
 }
 
@@ -229,7 +230,7 @@ impl VirtualCluster {
     pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         let (reply, mut receiver) = oneshot::channel();
         self.step([Input::Submit { specs, key: None, reply }]);
-        receiver.try_recv().unwrap()
+        receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
     }
 
     /// Whether an admin was told something like this.

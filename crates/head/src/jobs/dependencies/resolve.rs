@@ -13,6 +13,17 @@ use crate::jobs::dependencies::{DependentJobs, Edge};
 /// A dependency that no job can meet: recorded by an earlier version, which did not refuse it.
 const NO_JOB: u32 = u32::MAX;
 
+/// A dependency that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DependencyError {
+    #[error("it depends on job {job}, which does not exist")]
+    NoJob { job: u32 },
+    #[error("it depends on element {array}_{index}, which does not exist")]
+    NoElement { array: u32, index: u32 },
+    #[error("it has more than {most} dependencies on single jobs, the head's cap max_request_jobs")]
+    TooMany { most: u64 },
+}
+
 /// What a job, or each element of an array, waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dependencies {
@@ -75,20 +86,17 @@ impl<'a> Targets<'a> {
     ///
     /// # Errors
     /// A dependency on a job or an array element that does not exist, or on more than `most` jobs.
-    pub(crate) fn resolve(&mut self, spec: &WireSpec, most: u64) -> Result<Dependencies, String> {
+    pub(crate) fn resolve(&mut self, spec: &WireSpec, most: u64) -> Result<Dependencies, DependencyError> {
         let mut found = Dependencies::default();
         for dependency in &spec.dependencies {
             if dependency.kind() != DependencyKind::Singleton && self.size(dependency.job_id).is_none() {
-                return Err(format!("it depends on job {}, which does not exist", dependency.job_id));
+                return Err(DependencyError::NoJob { job: dependency.job_id });
             }
             self.add_edges(dependency, spec.array.iter().copied(), &mut found, &mut |index| {
-                let job = dependency.job_id;
-                Err(format!("it depends on element {job}_{index}, which does not exist"))
+                Err(DependencyError::NoElement { array: dependency.job_id, index })
             })?;
             if found.edge_count(spec.array.len().max(1) as u64) > most {
-                return Err(format!(
-                    "it has more than {most} dependencies on single jobs, the head's cap max_request_jobs"
-                ));
+                return Err(DependencyError::TooMany { most });
             }
         }
         Ok(found)
@@ -116,8 +124,8 @@ impl<'a> Targets<'a> {
         dependency: &Dependency,
         elements: impl ExactSizeIterator<Item = u32>,
         found: &mut Dependencies,
-        missing: &mut dyn FnMut(u32) -> Result<u32, String>,
-    ) -> Result<(), String> {
+        missing: &mut dyn FnMut(u32) -> Result<u32, DependencyError>,
+    ) -> Result<(), DependencyError> {
         let (kind, job) = (dependency.kind(), dependency.job_id);
         match (kind, dependency.array_index) {
             (DependencyKind::Singleton, _) => {}

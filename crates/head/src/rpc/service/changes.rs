@@ -15,9 +15,11 @@ use super::{Service, stopped};
 use crate::auth::audit::{self, Subject, job_objects};
 use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::jobs::accepted_requests::RequestKey;
 use crate::jobs::amendments::{self, check_change};
 use crate::jobs::ray::give_token;
+use crate::jobs::request_limits::CapError;
 use crate::notify::Webhook;
 use crate::query::views;
 use crate::tasks::exec_sessions;
@@ -83,7 +85,7 @@ impl Service {
             let owner = |job: u32| (job, views::owner(dispatcher, JobId(job)));
             Ok(named.into_iter().map(owner).collect::<Vec<_>>())
         });
-        let owners = owners.await?.map_err(|problem: String| Status::invalid_argument(problem))?;
+        let owners = owners.await?.map_err(|error: CapError| Status::invalid_argument(error.to_string()))?;
         for (job_id, owner) in owners {
             let refusal = match owner {
                 Some(owner) => identity.refusal(job_id, &owner),
@@ -128,7 +130,8 @@ impl Service {
         request: SubmitRequest,
     ) -> Result<Vec<u32>, Status> {
         let SubmitRequest { jobs: mut specs, key, .. } = request;
-        let key = RequestKey::new(&identity.user, key).map_err(Status::invalid_argument)?;
+        let key = RequestKey::new(&identity.user, key);
+        let key = key.map_err(|error| Status::invalid_argument(error.to_string()))?;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
         specs.iter().try_for_each(|spec| self.check_root(identity, spec))?;
@@ -139,7 +142,8 @@ impl Service {
         specs.iter_mut().try_for_each(seal).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, key, reply })?;
-        receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
+        let submitted = receiver.await.map_err(|_| stopped())?;
+        submitted.map_err(|error| Status::failed_precondition(with_cause(&error)))
     }
 
     /// What elements of an array were submitted as, for a user who may read it.
@@ -252,6 +256,6 @@ impl Service {
         let (reply, receiver) = oneshot::channel();
         self.send(Input::ChangeNode { command, node, reason, reply })?;
         let result = receiver.await.map_err(|_| stopped())?;
-        result.map_err(Status::failed_precondition)
+        result.map_err(|error| Status::failed_precondition(with_cause(&error)))
     }
 }
