@@ -50,7 +50,7 @@ pub(crate) struct Wall {
 }
 
 impl Wall {
-    /// A clock that goes on from `last`, for an engine whose time began at `epoch_unix_s`.
+    /// A clock that continues from `last`, for an engine whose time began at `epoch_unix_s`.
     pub(crate) fn new(epoch_unix_s: f64, last: Time) -> Self {
         Self { began: Instant::now(), offset_s: (unix_s() - epoch_unix_s).max(last.seconds()) }
     }

@@ -1,4 +1,4 @@
-//! A panic while one input or decision is handled ends neither the head nor anything that others have asked for.
+//! A panic while one input or decision is handled ends neither the head nor any other request.
 //!
 //! What the input has changed in memory is discarded with everything else there: the state is rebuilt from the journal, and workers
 //! report again what they run. *Invariant: what was acknowledged before the panic is durable, and what caused it is not.*
@@ -26,7 +26,7 @@ const FALLBACK: &str = "fifo";
 const BACKOFF_FIRST_S: f64 = 1.0;
 const BACKOFF_MAX_S: f64 = 60.0;
 
-/// How long a node is not let in whose messages cause panics, at most.
+/// How long a node whose messages cause panics is refused, at most.
 const SHUT_OUT_MAX_S: f64 = 600.0;
 
 /// Panics lately, and what is left alone because of them.
@@ -37,7 +37,7 @@ pub(crate) struct Containment {
     /// Panics in a row of what is due by itself; until when it is left alone.
     in_a_row: i32,
     quiet_until: Option<Time>,
-    /// Nodes whose messages have caused panics: how often, and until when they are not let in.
+    /// Nodes whose messages have caused panics: how often, and until when they are refused.
     shut_out: BTreeMap<String, (i32, Time)>,
     /// Why the state could not be rebuilt.
     failure: Option<JournalError>,
@@ -76,7 +76,7 @@ impl Containment {
         same >= 2 || self.policy_panics.len() >= POLICY_PANICS_MAX
     }
 
-    /// Does not let a node in for a while whose messages cause panics. Returns for how long, in seconds.
+    /// Refuses a node whose messages cause panics for a while. Returns for how long, in seconds.
     fn shut_out(&mut self, node: &str, now: Time) -> f64 {
         self.shut_out.retain(|_, (_, until)| now.since(*until) < SHUT_OUT_MAX_S);
         let (times, until) = self.shut_out.entry(node.to_owned()).or_insert((0, now));
@@ -85,7 +85,7 @@ impl Containment {
         delay_s
     }
 
-    /// Whether a node is not let in for now.
+    /// Whether a node is refused for now.
     pub(crate) fn is_shut_out(&self, node: &str, now: Time) -> bool {
         self.shut_out.get(node).is_some_and(|(_, until)| now < *until)
     }
@@ -207,7 +207,7 @@ impl Dispatcher {
         }
     }
 
-    /// Does not let a node in for a while whose messages cause panics: each would disturb all others.
+    /// Refuses a node whose messages cause panics for a while: each would disturb all others.
     pub(crate) fn shut_out(&mut self, node: &str, incident: &Incident) {
         let now = self.now();
         let delay_s = self.containment.shut_out(node, now);
@@ -217,7 +217,7 @@ impl Dispatcher {
         ));
     }
 
-    /// Whether a node is not let in for now.
+    /// Whether a node is refused for now.
     pub(crate) fn is_shut_out(&self, node: &str) -> bool {
         self.containment.is_shut_out(node, self.now())
     }
@@ -231,7 +231,7 @@ impl Dispatcher {
     }
 
     /// Builds everything in memory anew from the journal. Connections of workers are closed: they connect again and report what they
-    /// run. Those who wait for jobs and read output are kept.
+    /// run. Clients that wait for jobs or read output stay connected.
     pub(crate) fn rebuild(&mut self) {
         self.log.journal.truncate_pending(0);
         match self.replayed() {

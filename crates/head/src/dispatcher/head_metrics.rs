@@ -30,7 +30,7 @@ pub(crate) struct Census {
     pub(crate) nodes: BTreeMap<&'static str, u32>,
     /// By type and state.
     pub(crate) devices: BTreeMap<(String, &'static str), u32>,
-    /// Of those that jobs have, by type: which do nothing, as far as workers tell.
+    /// Allocated devices that are idle, as reported by workers, by type.
     pub(crate) idle: BTreeMap<String, u32>,
     /// By node: the size of its worker's file system and what is available of it, in bytes.
     pub(crate) disks: BTreeMap<String, (u64, u64)>,
@@ -43,7 +43,7 @@ pub(crate) struct Meter {
     busy_since: AtomicU64,
     /// The last event that is durable.
     committed: watch::Sender<i64>,
-    /// Locked while gauges are set and read: what is told is of one moment.
+    /// Locked while gauges are set and read: an answer is of one moment.
     registry: Mutex<Registry>,
     submitted: Counter,
     ended: Counters,
@@ -194,7 +194,7 @@ impl Meter {
         self.busy_for() >= STALLED_AFTER
     }
 
-    /// Hears of the last event that is durable, as it changes.
+    /// The last event that is durable, as it changes.
     pub(crate) fn committed(&self) -> watch::Receiver<i64> {
         self.committed.subscribe()
     }
@@ -248,7 +248,7 @@ impl Meter {
         }
     }
 
-    /// Everything in OpenMetrics' text form. Without a census only what can be told without the dispatcher.
+    /// All metrics in OpenMetrics' text form; without a census only those that need no dispatcher.
     pub(crate) fn tell(&self, census: Option<&Census>) -> Result<String, std::fmt::Error> {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_stalled.set(self.is_stalled().into());

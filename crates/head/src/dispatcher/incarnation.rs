@@ -72,7 +72,7 @@ impl Dispatcher {
     /// Compares what a worker was sent by a head with this head's state.
     ///
     /// # Errors
-    /// Why the worker cannot be let in: its report would skip too many ids.
+    /// [`IdsOutOfRange`] where the report would skip too many ids.
     pub(crate) fn check_mark(&mut self, register: &Register) -> Result<(), IdsOutOfRange> {
         let mark = register.mark.clone().unwrap_or_default();
         let tasks = register.tasks.iter().filter_map(|state| state.task);

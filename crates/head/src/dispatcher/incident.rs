@@ -17,7 +17,7 @@ thread_local! {
 #[error("internal error, incident {id}: nothing was changed; hint: the head's log has the details")]
 pub(crate) struct Incident {
     pub(crate) id: String,
-    /// What the panic said.
+    /// The panic's message.
     pub(crate) details: String,
     /// The policy's code panicked.
     pub(crate) is_policy: bool,
@@ -42,7 +42,7 @@ pub(crate) fn take_caught() -> Vec<Incident> {
     CAUGHT.take()
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let literal = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     literal.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())

@@ -125,7 +125,7 @@ impl Dispatcher {
         None
     }
 
-    /// Lets a worker in without any consequence: it keeps its tasks, and output can be read. It connects again afterwards.
+    /// Accepts a worker without any consequence: its tasks continue, and output can be read. It connects again afterwards.
     fn park(&mut self, name: &str, session: Session) {
         let welcome = self.nodes.connections.welcome();
         let welcome = ToWorker { message: Some(to_worker::Message::Welcome(welcome)) };

@@ -62,14 +62,14 @@ pub(crate) enum Input {
         by: String,
         reply: oneshot::Sender<Vec<Refusal>>,
     },
-    /// What a person wants of all jobs that match a filter; only of this owner's, if one is named.
+    /// A change of all jobs that match a filter; only of this owner's, if one is named.
     ChangeMatching {
         request: ChangeJobsRequest,
         owner: Option<String>,
         by: String,
         reply: oneshot::Sender<ChangeJobsReply>,
     },
-    /// What a person wants of a node; refused ones are told why.
+    /// A change of a node.
     ChangeNode {
         command: Command,
         node: NodeId,
@@ -78,7 +78,7 @@ pub(crate) enum Input {
     },
     /// A question, answered from a state in which everything earlier is durable.
     Ask(Box<dyn FnOnce(&Dispatcher) + Send>),
-    /// A wish to be told when a job is over.
+    /// A request for a reply when a job is over.
     Wait {
         job: JobId,
         reply: oneshot::Sender<()>,
@@ -220,7 +220,7 @@ impl Dispatcher {
         self.recover_part("time limits", |head| head.watch_limits(&running));
         self.recover_part("what devices do", |head| head.watch_runs(&running));
         self.recover_part("delays after failures", Self::restore_delays);
-        for (first, jobs) in self.by_array(&held) {
+        for (first, jobs) in self.log.state.by_array(&held) {
             let what = format!("the dependencies of job {first}, which stays held,");
             self.recover_part(&what, |head| head.restore_dependencies(first, &jobs));
         }
@@ -331,7 +331,7 @@ impl Dispatcher {
         engine.handle(now, command, &mut Recorder { log, array_limits, meter, origin, decided: None })
     }
 
-    /// A command that can come too late, in which case nothing has to be done.
+    /// Hands over a command that may be stale, in which case nothing has to be done.
     pub(crate) fn engine_command(&mut self, command: Command) {
         // On the wall clock an answer can be overtaken; the engine ignores what is stale.
         let _ = self.command(command);
@@ -372,10 +372,10 @@ impl Dispatcher {
 
     fn act_on(&mut self, effects: Vec<Effect>, transitions: Transitions) {
         for &(node, job, cause) in &transitions.blamed {
-            self.hold_against(node, job, cause);
+            self.count_failure(node, job, cause);
         }
         for &job in &transitions.preempted {
-            self.became(job, Moment::Preempted);
+            self.notify_owner(job, Moment::Preempted);
         }
         for effect in effects {
             match effect {
@@ -391,7 +391,7 @@ impl Dispatcher {
         self.send_paces(&transitions.launched);
         self.send_paces(&transitions.rated);
         for &job in &transitions.launched {
-            self.became(job, Moment::Started);
+            self.notify_owner(job, Moment::Started);
             self.resolve_dependents(job);
         }
         for job in transitions.ended {
@@ -400,7 +400,7 @@ impl Dispatcher {
     }
 
     fn after_end(&mut self, job: JobId) {
-        self.became_over(job);
+        self.notify_end(job);
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.log.state.end(job.0, is_finished);
         self.tasks.end(job);
@@ -465,7 +465,7 @@ impl Dispatcher {
         self.jobs.spec(self.log.state.first_of(job.0))
     }
 
-    /// How a job's process ended, for people: `None` while it lives.
+    /// The exit code of a job, as users see it: `None` while it lives.
     pub(crate) fn exit_code(&self, job: JobId) -> Option<i32> {
         match self.engine.state().job(job).phase {
             Phase::Ended(JobEnd::Finished) => Some(0),

@@ -11,7 +11,7 @@ use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 use crate::tasks::execution::Task;
 
-/// What is known of batch scripts that no restart has to keep.
+/// State of batch jobs that is not journaled.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     /// Jobs that stay although what they depend on can never be.
@@ -30,7 +30,7 @@ impl Batches {
         self.stranded.insert(job);
     }
 
-    /// Forgets a job that is over.
+    /// Drops the records of a job that is over.
     pub(crate) fn end(&mut self, job: JobId) {
         self.stranded.remove(&job);
         if let Some(until) = self.leases.remove(&job) {
@@ -77,7 +77,7 @@ impl Batches {
 }
 
 impl Dispatcher {
-    /// What holds a job; nothing where it is not held, or may be let go.
+    /// The wait reason of a held job; `NoWait` where it is not held, or may be released.
     pub(crate) fn wait_of(&self, job: JobId) -> Wait {
         if self.engine.state().job(job).phase != Phase::Held {
             Wait::NoWait
@@ -97,7 +97,7 @@ impl Dispatcher {
     }
 
     /// Releases a held job, if nothing holds it any more.
-    pub(crate) fn let_go(&mut self, job: JobId) {
+    pub(crate) fn release_if_ready(&mut self, job: JobId) {
         match self.wait_of(job) {
             Wait::NoWait => self.engine_command(Command::ReleaseJob(job)),
             Wait::ArrayLimit => self.jobs.array_limits.wait(self.log.state.first_of(job.0), job.0),
@@ -109,11 +109,11 @@ impl Dispatcher {
     pub(crate) fn fill_array(&mut self, job: JobId) {
         let first = self.log.state.first_of(job.0);
         while let Some(element) = self.jobs.array_limits.next(first) {
-            self.let_go(JobId(element));
+            self.release_if_ready(JobId(element));
         }
     }
 
-    /// Lets a held job wait until a time, whatever else it waits for.
+    /// Delays a held job until a time, whatever else it waits for.
     pub(crate) fn wait_until(&mut self, job: JobId, until: Time) {
         self.note(Record::JobDelayed { job: job.0, until: until.seconds() });
         self.jobs.delays.add(until, job);
@@ -126,7 +126,8 @@ impl Dispatcher {
             spec.dependencies.iter().filter(|one| one.kind() == DependencyKind::After && one.delay_s > 0.0);
         let state = self.engine.state();
         let known = |id: &u32| state.has_job(JobId(*id));
-        let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
+        let until = delayed
+            .flat_map(|one| self.log.state.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
         let until = until.filter_map(|(id, delay_s)| Some(state.job(JobId(id)).first_start?.plus(delay_s)));
         until.max()
     }
@@ -147,7 +148,7 @@ impl Dispatcher {
         self.log.state.delays.remove(&job.0);
         match begin {
             Some(begin) => self.wait_until(job, begin),
-            None => self.let_go(job),
+            None => self.release_if_ready(job),
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ impl Dispatcher {
         }
     }
 
-    /// A job is over: has its directory removed in time, where the head chose it and a node that knows it is connected.
+    /// A job is over: a connected node of it removes its directory in time, where the head chose that.
     pub(crate) fn release_checkpoint(&mut self, job: JobId) {
         let life = self.engine.state().job(job);
         let Some(spec) = self.spec(job).filter(|_| matches!(life.phase, Phase::Ended(_))) else { return };

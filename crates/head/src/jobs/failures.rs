@@ -1,4 +1,4 @@
-//! Why runs of jobs come to their end before the jobs are done, and what follows from it.
+//! Why runs end before their jobs are done, and what follows: retries, delays, ends.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl FailureHistory {
     }
 }
 
-/// On whose account the engine is told something: it makes the same event of different causes.
+/// The origin of a command: the engine makes the same event of different causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The policy decided.
@@ -74,7 +74,7 @@ pub(crate) enum Origin {
     Node(NodeId),
     /// A device is broken.
     Device(NodeId),
-    /// A run failed, and its cause is told already.
+    /// A run failed, and its cause is journaled already.
     Failure,
     /// It has reached its time limit.
     TimeLimit,
@@ -116,7 +116,7 @@ impl Dispatcher {
         let (node_id, code) = (node.map(|node| node.0), code.filter(|_| cause.is_own()));
         self.note(Record::JobCaused { job: job.0, cause: cause.word().to_owned(), node: node_id, code });
         if let Some(node) = node.filter(|_| cause.is_infrastructure()) {
-            self.hold_against(node, job, cause);
+            self.count_failure(node, job, cause);
         }
     }
 
@@ -124,11 +124,11 @@ impl Dispatcher {
     pub(crate) fn may_retry(&mut self, job: JobId, code: i32, cause: Cause) -> bool {
         let Some(spec) = self.spec(job).cloned() else { return false };
         if let Some(limit) = rule(&spec, cause) {
-            return self.failure_count(job, cause) <= limit;
+            return self.log.state.failure_count(job, cause) <= limit;
         }
         if cause.is_infrastructure() {
-            // Nodes that are away come and go as they like; what fails where they are there may be the job's doing.
-            return cause != Cause::LostWorker || self.failure_count(job, cause) <= STRIKES_MAX;
+            // A node that is away is no fault of the job; what fails on a present node may be.
+            return cause != Cause::LostWorker || self.log.state.failure_count(job, cause) <= STRIKES_MAX;
         }
         let is_wanted = code != 0 && (spec.retry_codes.is_empty() || spec.retry_codes.contains(&code));
         let used = self.log.state.retries.get(&job.0).copied().unwrap_or(0);
@@ -151,27 +151,15 @@ impl Dispatcher {
         let _ = self.command_as(Origin::TimeLimit, command);
     }
 
-    /// Whether a job that machines have stopped may go on elsewhere.
+    /// Whether a job that machines have stopped may continue elsewhere.
     pub(crate) fn may_move_on(&self, job: JobId) -> bool {
-        let cause = self.log.state.failures.get(&job.0).map_or(Cause::NoCause, FailureHistory::cause);
+        let cause = self.log.state.last_cause(job);
         let limit = self.spec(job).and_then(|spec| rule(spec, cause));
-        !cause.is_infrastructure() || limit.is_none_or(|limit| self.failure_count(job, cause) <= limit)
+        !cause.is_infrastructure()
+            || limit.is_none_or(|limit| self.log.state.failure_count(job, cause) <= limit)
     }
 
-    fn failure_count(&self, job: JobId, cause: Cause) -> u32 {
-        self.log.state.failures.get(&job.0).map_or(0, |failures| failures.count(cause))
-    }
-
-    /// Whether a job that is run again waits a little before: after every failure of its own, and where machines fail it again.
-    pub(crate) fn is_delayed_after(&self, job: JobId, cause: Cause) -> bool {
-        let machines = || {
-            self.failure_count(job, Cause::LostWorker)
-                .saturating_add(self.failure_count(job, Cause::NodeAway))
-        };
-        cause.is_own() || cause.is_infrastructure() && machines() > 1
-    }
-
-    /// Lets a job that failed wait a little before it is run again. It keeps its place in the queue.
+    /// Delays the next run of a job that failed. It keeps its place in the queue.
     pub(crate) fn delay(&mut self, job: JobId) {
         let base_s = self.spec(job).and_then(|spec| spec.retry_delay_s).unwrap_or(DELAY_S);
         let failures = self.log.state.failures.get(&job.0).map_or(1, FailureHistory::delaying).max(1);
@@ -197,7 +185,7 @@ impl Dispatcher {
         self.jobs.delays = delays.filter(|(_, job)| is_held(job)).collect();
     }
 
-    /// Lets go of jobs that have waited long enough after a failure.
+    /// Releases jobs whose delay is over.
     pub(crate) fn expire_delays(&mut self) {
         let now = self.now();
         while let Some((until, job)) = self.jobs.delays.pop_due(now) {
@@ -206,7 +194,7 @@ impl Dispatcher {
                 continue;
             }
             self.log.state.delays.remove(&job.0);
-            self.let_go(job);
+            self.release_if_ready(job);
         }
     }
 
@@ -243,7 +231,7 @@ impl Dispatcher {
     }
 }
 
-/// What a job says of a cause: how often it is run again.
+/// The retry rule of a job for a cause: how often it is run again.
 fn rule(spec: &WireSpec, cause: Cause) -> Option<u32> {
     spec.retry.iter().find(|rule| rule.cause() == cause).map(|rule| rule.count)
 }

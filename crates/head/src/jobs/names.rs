@@ -1,10 +1,10 @@
-//! What people call jobs and moments, in reasons that they are told.
+//! The names of jobs and times in texts for users.
 
 use wharf_core::{JobId, Names, Time};
 
 use crate::dispatcher::Dispatcher;
 
-/// The names that a head's users know.
+/// Names of jobs and times as users see them.
 pub(crate) struct Called<'a>(pub(crate) &'a Dispatcher);
 
 impl Called<'_> {

@@ -104,7 +104,7 @@ impl Dispatcher {
         Ok(admitted.map(|((spec, node), dependencies)| Admitted { spec, node, dependencies }).collect())
     }
 
-    /// A job for each working node of its pool that its owner may use, with so many devices of the node as its gang says.
+    /// A job for each available node of its pool that its owner may use, with the gang's number of devices.
     fn on_every_node(&self, spec: &WireSpec, gang: &Gang) -> Result<Vec<Located>, SubmitError> {
         let state = self.engine.state();
         let access = state.access();
@@ -185,7 +185,7 @@ impl Dispatcher {
         let user = spec.user.clone();
         let begin = self.clock.future(spec.begin_s);
         if is_held {
-            jobs.clone().for_each(|job| self.want_hold(job));
+            jobs.clone().for_each(|job| self.hold_by_user(job));
         }
         let waits = begin.is_some() || limit > 0;
         if is_held || waits || !dependencies.is_empty() {
@@ -198,7 +198,7 @@ impl Dispatcher {
             self.add_dependencies(&group);
         }
         if waits {
-            jobs.for_each(|job| self.let_go(JobId(job)));
+            jobs.for_each(|job| self.release_if_ready(JobId(job)));
         }
     }
 
@@ -212,16 +212,11 @@ impl Dispatcher {
         self.open(group, verdict);
     }
 
-    /// A job, or all elements of the array that begins with it.
-    pub(crate) fn whole(&self, job: u32) -> Range<u32> {
-        job..job.saturating_add(self.log.state.arrays.get(&job).copied().unwrap_or(1))
-    }
-
     /// The indexes of the elements of the array that begins with a job.
     pub(crate) fn elements(&self, first: JobId) -> BTreeSet<u32> {
         let state = self.engine.state();
         let index = |job| state.spec(JobId(job)).array.as_ref().map(|element| element.index);
-        self.whole(first.0).filter_map(index).collect()
+        self.log.state.whole(first.0).filter_map(index).collect()
     }
 
     /// Releases jobs, or cancels them where they can never start.
@@ -241,7 +236,7 @@ impl Dispatcher {
                     if let Some(until) = until {
                         self.wait_until(job, until);
                     }
-                    self.let_go(job);
+                    self.release_if_ready(job);
                 }
             }
         }
@@ -253,13 +248,6 @@ impl Dispatcher {
         for (group, verdict) in judged {
             self.open(&group, verdict);
         }
-    }
-
-    /// Jobs by the first job of their array.
-    pub(crate) fn by_array(&self, jobs: &[JobId]) -> BTreeMap<u32, Vec<u32>> {
-        let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        jobs.iter().for_each(|job| arrays.entry(self.log.state.first_of(job.0)).or_default().push(job.0));
-        arrays
     }
 
     /// After a restart: the held elements of an array, by id, wait for the same others again.
@@ -274,7 +262,7 @@ impl Dispatcher {
             self.add_dependencies(&group);
         }
         if spec.array_limit > 0 {
-            jobs.iter().for_each(|&job| self.let_go(JobId(job)));
+            jobs.iter().for_each(|&job| self.release_if_ready(JobId(job)));
         }
     }
 
@@ -283,7 +271,11 @@ impl Dispatcher {
         let mut refused = Vec::new();
         let wanted: BTreeSet<u32> = request.job_ids.iter().copied().collect();
         let jobs_of = |job_id: u32| {
-            if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) }
+            if request.elements_only {
+                job_id..job_id.saturating_add(1)
+            } else {
+                self.log.state.whole(job_id)
+            }
         };
         let count = wanted.iter().map(|&job_id| jobs_of(job_id).len() as u64).sum();
         if let Err(reason) = self.jobs.caps.check_request_jobs(count, "jobs and array elements") {
@@ -291,8 +283,11 @@ impl Dispatcher {
             return wanted.into_iter().map(|job_id| Refusal { job_id, reason: reason.clone() }).collect();
         }
         for job_id in wanted {
-            let jobs =
-                if request.elements_only { job_id..job_id.saturating_add(1) } else { self.whole(job_id) };
+            let jobs = if request.elements_only {
+                job_id..job_id.saturating_add(1)
+            } else {
+                self.log.state.whole(job_id)
+            };
             let is_array = jobs.len() > 1;
             for job in jobs {
                 if let Some(reason) = self.forbids(JobId(job), request, is_user) {
@@ -320,7 +315,7 @@ impl Dispatcher {
             Change::Priority => self.command(Command::SetPriority { job, priority: request.priority }),
             Change::Hold => {
                 self.command(Command::HoldJob(job))?;
-                self.want_hold(job.0);
+                self.hold_by_user(job.0);
                 self.fill_array(job);
                 Ok(())
             }
@@ -331,13 +326,13 @@ impl Dispatcher {
         }
     }
 
-    fn want_hold(&mut self, job: u32) {
+    fn hold_by_user(&mut self, job: u32) {
         if self.log.state.holds.insert(job) {
             self.note(Record::HoldWanted { job });
         }
     }
 
-    /// Lifts a person's hold; the job may still wait for others.
+    /// Lifts a user's hold; the job may still wait for others.
     fn release(&mut self, job: JobId) -> Result<(), Ignored> {
         if self.engine.state().job(job).phase != Phase::Held {
             return Err(Ignored::WrongPhase);
@@ -349,7 +344,7 @@ impl Dispatcher {
         if self.engine.state().job(job).first_start.is_some() {
             self.log.state.delays.remove(&job.0);
         }
-        self.let_go(job);
+        self.release_if_ready(job);
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! Images of nodes and jobs as a snapshot keeps them, and what the head knows beside the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeId, NodeImage, Phase, Reshapes, Time};
 use wharf_curve::Number;
+use wharf_proto::{Cause, Plan};
 
 use crate::jobs::accepted_requests::AcceptedRequests;
 use crate::jobs::amendments::Amended;
@@ -152,6 +154,45 @@ impl HeadState {
     /// The name of the policy in force; empty before one has been set.
     pub(crate) fn policy_name(&self) -> &str {
         self.policy.as_ref().map_or("", |choice| &choice.name)
+    }
+
+    /// A job, or all elements of the array that begins with it.
+    pub(crate) fn whole(&self, job: u32) -> Range<u32> {
+        job..job.saturating_add(self.arrays.get(&job).copied().unwrap_or(1))
+    }
+
+    /// Jobs by the first job of their array.
+    pub(crate) fn by_array(&self, jobs: &[JobId]) -> BTreeMap<u32, Vec<u32>> {
+        let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        jobs.iter().for_each(|job| arrays.entry(self.first_of(job.0)).or_default().push(job.0));
+        arrays
+    }
+
+    /// How often a cause has ended runs of a job.
+    pub(crate) fn failure_count(&self, job: JobId, cause: Cause) -> u32 {
+        self.failures.get(&job.0).map_or(0, |failures| failures.count(cause))
+    }
+
+    /// The last cause that ended a run of a job.
+    pub(crate) fn last_cause(&self, job: JobId) -> Cause {
+        self.failures.get(&job.0).map_or(Cause::NoCause, FailureHistory::cause)
+    }
+
+    /// Whether a job that is run again is delayed: after every failure of its own, and where machines fail it again.
+    pub(crate) fn is_delayed_after(&self, job: JobId, cause: Cause) -> bool {
+        let count = |cause| self.failure_count(job, cause);
+        let machines = || count(Cause::LostWorker).saturating_add(count(Cause::NodeAway));
+        cause.is_own() || cause.is_infrastructure() && machines() > 1
+    }
+
+    /// The parallel plan of a job where it is placed, or was last.
+    pub(crate) fn plan_of(&self, job: JobId) -> Option<Plan> {
+        self.plans.get(&job.0).map(|&(stages, data, tensor)| Plan { stages, data, tensor })
+    }
+
+    /// Whether a node has left for good.
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        self.left.get(&node.0) == Some(&true)
     }
 
     /// Books a job, or an array by its first job, on an account.

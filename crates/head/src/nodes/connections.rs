@@ -59,7 +59,7 @@ impl Connections {
         self.nodes.insert(id, node);
     }
 
-    /// Keeps the connection of a worker whose node is unknown.
+    /// Stores the connection of a worker whose node is unknown.
     pub(crate) fn park(&mut self, session: Session) {
         self.parked.push(session);
     }

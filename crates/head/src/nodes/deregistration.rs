@@ -1,4 +1,4 @@
-//! Nodes that come for a time: they say that they leave, are gone, and may come back as another machine of the same name.
+//! Temporary nodes: they announce that they leave, deregister, and may return as another machine of the same name.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) enum NodeChangeError {
 }
 
 impl Dispatcher {
-    /// A worker's machine is not to be had much longer.
+    /// A worker announces that its machine leaves, or has left.
     pub(crate) fn on_leave(&mut self, node: NodeId, mut leave: Leave) {
         leave.reason.truncate(leave.reason.floor_char_boundary(LEAVE_BYTES_MAX));
         if leave.is_over {
@@ -53,22 +53,17 @@ impl Dispatcher {
         self.note(Record::NodeNoted { node: node.0, reason });
     }
 
-    /// Whether a node has left for good.
-    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.log.state.left.get(&node.0) == Some(&true)
-    }
-
-    /// A node that had left is there again, perhaps on another machine: nothing is held against it.
+    /// A node that had left is there again, perhaps on another machine: its failures do not count.
     pub(crate) fn node_came(&mut self, node: NodeId) {
         if self.log.state.left.contains_key(&node.0) {
             self.note(Record::NodeCame { node: node.0 });
             self.note(Record::NodeNoted { node: node.0, reason: String::new() });
             self.engine_command(Command::OpenNode(node));
-            self.forgive(node);
+            self.reset_failures(node);
         }
     }
 
-    /// What a person wants of a node; why not, where it is refused.
+    /// Changes a node on request.
     pub(crate) fn change_node(
         &mut self,
         command: Command,
@@ -86,7 +81,7 @@ impl Dispatcher {
         self.command(command)?;
         self.note(Record::NodeNoted { node: node.0, reason });
         if is_opened {
-            self.forgive(node);
+            self.reset_failures(node);
         }
         Ok(())
     }
@@ -122,7 +117,7 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
     alike.into_iter().map(demand).collect()
 }
 
-/// Whose limits a job counts in.
+/// The owners whose limits a job counts in.
 fn owners(dispatcher: &Dispatcher, user: &str, pool: &str) -> Vec<String> {
     let pool = (!pool.is_empty()).then_some(pool);
     dispatcher.policy.limits().owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()

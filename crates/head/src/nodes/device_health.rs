@@ -59,7 +59,7 @@ impl NodeFailures {
     }
 
     /// An administrator has checked the node.
-    fn forgive(&mut self, node: NodeId) {
+    fn reset_failures(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.devices.retain(|(of, _), _| *of != node);
     }
@@ -67,7 +67,7 @@ impl NodeFailures {
 
 impl Dispatcher {
     /// Counts a failure of a node, and cordons it where there were too many.
-    pub(crate) fn hold_against(&mut self, node: NodeId, job: JobId, cause: Cause) {
+    pub(crate) fn count_failure(&mut self, node: NodeId, job: JobId, cause: Cause) {
         let failure = Failure { at: self.now(), job, cause };
         let Some(count) = self.nodes.failures.node_failed(node, failure) else { return };
         if self.engine.state().schedule().is_cordoned(node) {
@@ -97,8 +97,8 @@ impl Dispatcher {
     }
 
     /// A node and its healthy devices are resumed.
-    pub(crate) fn forgive(&mut self, node: NodeId) {
-        self.nodes.failures.forgive(node);
+    pub(crate) fn reset_failures(&mut self, node: NodeId) {
+        self.nodes.failures.reset_failures(node);
         if let Some(facts) = self.nodes.facts.get(&node) {
             let devices = facts.devices.clone();
             self.on_devices(node, devices);

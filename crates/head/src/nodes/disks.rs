@@ -24,7 +24,7 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what a worker reports of its disk, closes the node where that is full, and opens it where it has space again.
+    /// Stores a worker's disk report, cordons the node where its disk is full, and resumes it where there is space again.
     pub(crate) fn on_heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
         let Some(mut disk) = heartbeat.disk else { return };
         disk.path.truncate(disk.path.floor_char_boundary(PATH_BYTES_MAX));

@@ -1,4 +1,4 @@
-//! What a worker may say of its node.
+//! Bounds of what a worker may report of its node.
 
 use wharf_core::DEVICES_PER_NODE_MAX;
 use wharf_job::check::{CheckError, check_label};

@@ -36,7 +36,7 @@ impl AwaitedReports {
         self.nodes.retain(|awaited| *awaited != node);
     }
 
-    /// Lets a submission wait; where too many do it is refused.
+    /// Defers a submission; where too many wait it is refused.
     pub(crate) fn defer(&mut self, submission: Input) {
         match submission {
             Input::Submit { reply, .. } if self.deferred.len() >= DEFERRED_MAX => {

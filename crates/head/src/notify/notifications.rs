@@ -40,7 +40,7 @@ impl LazyNotifier {
 
 impl Dispatcher {
     /// Notes an event of a job, of which its owner is notified once it is durable.
-    pub(crate) fn became(&mut self, job: JobId, moment: Moment) {
+    pub(crate) fn notify_owner(&mut self, job: JobId, moment: Moment) {
         let target = self.spec(job).and_then(|spec| spec.notify.as_ref());
         let facts =
             || facts(views::summary(self, job), self.engine.state().job(job).generation, self.exit_code(job));
@@ -50,13 +50,13 @@ impl Dispatcher {
     }
 
     /// Notes how a job ended.
-    pub(crate) fn became_over(&mut self, job: JobId) {
+    pub(crate) fn notify_end(&mut self, job: JobId) {
         let moment = match self.engine.state().job(job).phase {
             Phase::Ended(JobEnd::Finished) => Moment::Finished,
             Phase::Ended(JobEnd::Cancelled) => Moment::Cancelled,
             _ => Moment::Failed,
         };
-        self.became(job, moment);
+        self.notify_owner(job, moment);
     }
 }
 

@@ -101,7 +101,7 @@ impl ActivePolicy {
 }
 
 impl Dispatcher {
-    /// Lets another policy decide from now on. Running jobs continue.
+    /// Replaces the policy. Running jobs continue.
     pub(crate) fn set_policy(&mut self, choice: PolicyChoice, by: &str) -> Result<(), UnusablePolicy> {
         let regime = self.governed((self.policy.make)(&choice)?);
         let now = self.now();

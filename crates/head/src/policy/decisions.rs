@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 40;
 pub(crate) struct Stopped {
     pub(crate) job: u32,
     pub(crate) why: StopReason,
-    /// For whom, and why it was this one, where the policy said so.
+    /// For which job, and why it was this one, where the policy reports that.
     pub(crate) to: Option<u32>,
     pub(crate) chosen: Option<Chosen>,
 }

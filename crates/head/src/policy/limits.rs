@@ -30,13 +30,13 @@ impl AppliedLimits {
     /// The document; an empty one if none has been applied.
     ///
     /// # Errors
-    /// Where it cannot be understood: then nothing may be decided, for no limit could be kept.
+    /// Where it cannot be parsed: then nothing may be decided, as no limit could be enforced.
     pub(crate) fn parse(applied: Option<&Self>) -> Result<Limits, LimitsError> {
         Limits::parse(applied.map_or("", |applied| &applied.text))
     }
 }
 
-/// Puts the limits in force around who decides.
+/// Puts limits around a policy.
 pub(crate) fn govern(
     regime: Regime,
     limits: &Limits,
@@ -52,7 +52,7 @@ pub(crate) fn govern(
 }
 
 impl Dispatcher {
-    /// Other limits hold from now on. What runs goes on, also where it is more than they allow.
+    /// Replaces the limits. Running jobs continue, also where they exceed them.
     pub(crate) fn set_limits(&mut self, text: String, by: &str) -> Result<(), RequestError> {
         let limits = Limits::parse(&text)?;
         let choice = self.log.state.policy.clone().unwrap_or_default();
@@ -113,7 +113,7 @@ impl Dispatcher {
         Ok(blocked)
     }
 
-    /// Fills in what a job's pool says.
+    /// Fills in the terms of a job's pool.
     ///
     /// # Errors
     /// Why the job could never run under the limits.

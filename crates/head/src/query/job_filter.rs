@@ -11,11 +11,10 @@ use crate::query::views;
 pub(crate) fn matches(dispatcher: &Dispatcher, filter: &JobFilter, job: JobId) -> bool {
     let state = dispatcher.engine.state();
     let (spec, life) = (state.spec(job), state.job(job));
-    let unix_s = |time: wharf_core::Time| dispatcher.clock.epoch_unix_s() + time.seconds();
+    let unix_s = |time: wharf_core::Time| dispatcher.clock.unix_s(time);
     let pool = || spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default();
     let has_failed = |cause: Cause| {
-        let failures = dispatcher.log.state.failures.get(&job.0);
-        failures.is_some_and(|failures| failures.count(cause) > 0) || views::cause(dispatcher, job) == cause
+        dispatcher.log.state.failure_count(job, cause) > 0 || views::cause(dispatcher, job) == cause
     };
     let phase = views::phase(life);
     (!filter.live_only || !life.is_ended())

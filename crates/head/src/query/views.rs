@@ -42,8 +42,9 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
 /// One job in a line.
 pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     let state = dispatcher.engine.state();
+    let head_state = &dispatcher.log.state;
     let (spec, life) = (state.spec(job), state.job(job));
-    let unix_s = |time: wharf_core::Time| dispatcher.clock.epoch_unix_s() + time.seconds();
+    let unix_s = |time: wharf_core::Time| dispatcher.clock.unix_s(time);
     let placement = state.schedule().placement(job).unwrap_or_else(|| life.left());
     let device_type = state.topology().type_of(placement);
     let share = |share: &wharf_core::NodeShare| Share {
@@ -60,12 +61,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         start_s: life.first_start.map(unix_s).unwrap_or_default(),
         end_s: life.end.map(unix_s).unwrap_or_default(),
         exit_code: dispatcher.exit_code(job).unwrap_or_default(),
-        preemptions: dispatcher
-            .log
-            .state
-            .failures
-            .get(&job.0)
-            .map_or(0, |failures| failures.count(Cause::Preemption)),
+        preemptions: head_state.failure_count(job, Cause::Preemption),
         iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
@@ -74,27 +70,16 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         remarks: remarks(dispatcher, job),
         iterations: iterations(dispatcher, job),
         array_index: spec.array.as_ref().map(|element| element.index),
-        array_job: dispatcher.log.state.first_of(job.0),
+        array_job: head_state.first_of(job.0),
         cause: cause(dispatcher, job).into(),
-        causes: dispatcher.log.state.failures.get(&job.0).map(FailureHistory::to_wire).unwrap_or_default(),
-        account: dispatcher.log.state.account(job.0).to_owned(),
+        causes: head_state.failures.get(&job.0).map(FailureHistory::to_wire).unwrap_or_default(),
+        account: head_state.account(job.0).to_owned(),
         pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
-        retry_s: dispatcher
-            .log
-            .state
-            .delays
-            .get(&job.0)
-            .map_or(0.0, |until| dispatcher.clock.epoch_unix_s() + until),
-        plan: dispatcher.planned(job),
+        retry_s: head_state.delays.get(&job.0).map_or(0.0, |until| dispatcher.clock.epoch_unix_s() + until),
+        plan: head_state.plan_of(job),
         reshapes: Some(life.reshapes()).filter(|counts| *counts != Reshapes::default()).map(wire::reshapes),
         deadline_s: spec.deadline.map(unix_s).unwrap_or_default(),
-        signal: dispatcher
-            .log
-            .state
-            .failures
-            .get(&job.0)
-            .and_then(|failures| failures.signal)
-            .unwrap_or_default(),
+        signal: head_state.failures.get(&job.0).and_then(|failures| failures.signal).unwrap_or_default(),
         restarts: life.generation.saturating_sub(1),
         wait: dispatcher.wait_of(job).into(),
         nodes: spec.gang.needs.as_ref().and_then(|needs| needs.nodes).unwrap_or_default(),
@@ -136,7 +121,7 @@ pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
         Phase::Placed | Phase::Running => Cause::NoCause,
         Phase::Ended(JobEnd::Cancelled) => Cause::Request,
         Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
-        _ => dispatcher.log.state.failures.get(&job.0).map_or(Cause::NoCause, FailureHistory::cause),
+        _ => dispatcher.log.state.last_cause(job),
     }
 }
 
@@ -216,7 +201,7 @@ pub(crate) fn named_jobs(dispatcher: &Dispatcher, ids: &[u32], elements_only: bo
         if !dispatcher.engine.state().has_job(JobId(id)) {
             return Err(id);
         }
-        jobs.extend(if elements_only { id..id + 1 } else { dispatcher.whole(id) });
+        jobs.extend(if elements_only { id..id + 1 } else { dispatcher.log.state.whole(id) });
     }
     Ok(jobs)
 }
@@ -250,7 +235,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         None => dispatcher.log.journal.spec(first)?,
     };
     // The first job stands for its array and tells all indexes, the others tell their own.
-    let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
+    let shown = if job.0 == first { dispatcher.log.state.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
     let amended = dispatcher.log.state.amended.get(&job.0);
     let own = |spec: &JobSpec| {
@@ -461,7 +446,7 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
         .map(|(index, node)| (NodeId::from_index(index), node))
-        .filter(|&(id, _)| also_gone || !dispatcher.is_gone(id))
+        .filter(|&(id, _)| also_gone || !dispatcher.log.state.is_gone(id))
         .map(|(id, node)| {
             state.schedule().jobs_on(state.topology(), id, &mut jobs);
             let facts = dispatcher.nodes.facts(id).cloned().unwrap_or_default();
@@ -508,7 +493,7 @@ fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
 
 fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
     let schedule = dispatcher.engine.state().schedule();
-    if dispatcher.is_gone(node) {
+    if dispatcher.log.state.is_gone(node) {
         node_summary::Health::Gone
     } else if !schedule.is_there(node) || !dispatcher.nodes.connections.is_connected(node) {
         node_summary::Health::Lost

@@ -35,7 +35,7 @@ impl Watch {
     }
 }
 
-/// What is known of the devices of runs.
+/// The activity of the devices of runs.
 #[derive(Debug, Default)]
 pub(super) struct DeviceActivity(BTreeMap<JobId, Watch>);
 
@@ -100,7 +100,7 @@ impl Dispatcher {
         self.tasks.activity.set(job, now, uses.is_some(), is_idle);
     }
 
-    /// A run is over: journals what is known of it, where anything is.
+    /// A run is over: journals the activity of its devices and its progress, where any was reported.
     pub(crate) fn note_run(&mut self, job: JobId) {
         let (watched_s, idle_s) = self.tasks.activity.end(job, self.clock.now());
         let iterations = self.tasks.progress(job).map_or(0.0, |progress| progress.iterations);

@@ -1,4 +1,4 @@
-//! Effects become tasks on workers, and what workers say becomes commands.
+//! Effects become tasks on workers, and workers' messages become commands.
 
 pub(crate) mod device_activity;
 pub(crate) mod exec_sessions;
@@ -32,13 +32,13 @@ use crate::tasks::progress::Progress;
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
 
-/// Seconds between two checkpoints of a job that the engine is told of.
+/// Seconds between two checkpoints of a job that the engine receives.
 const SAVES_APART_S: f64 = 60.0;
 
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
 
-/// The tasks of placed jobs, and what is known of their runs.
+/// The tasks of placed jobs, and the reports of their runs.
 pub(crate) struct Tasks {
     /// The history of metrics.
     pub(crate) curves: CurveIntake,
@@ -153,8 +153,8 @@ impl Dispatcher {
         }
     }
 
-    /// Decides how a job is to divide its work on the placement that is about to be carried out. It is kept, so that all tasks
-    /// of the placement are told the same, whatever the profile says later.
+    /// Chooses the parallel plan of a placement that is about to be carried out. It is stored, so that all tasks of the placement get
+    /// the same one, even if the profile changes.
     fn plan(&mut self, job: JobId) {
         let state = self.engine.state();
         let placement = state.schedule().placement(job).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Dispatcher {
             array_index,
             array_job: names.array_job,
             paced_iterations: spec.paced.then(|| state.spec(job).iterations),
-            plan: self.planned(job),
+            plan: self.log.state.plan_of(job),
             container: spec
                 .container
                 .clone()
@@ -369,7 +369,7 @@ impl Dispatcher {
         if told.total.is_finite() && told.total > 0.0 {
             progress.total = told.total;
         }
-        // Mostly one rank saves for all; the others know of nothing newer than where they started.
+        // Mostly one rank saves for all; the others report the checkpoint that they started from.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.take_metrics(told.metrics);
         progress.refused = refused.or(progress.refused.take());
@@ -407,7 +407,7 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what a worker says of a task that could not be run.
+    /// Stores why a worker could not run a task.
     pub(crate) fn note_reason(&mut self, node: NodeId, task: TaskId, mut reason: String) {
         if reason.is_empty()
             || !self.tasks.is_task_of(task, node)
@@ -422,7 +422,7 @@ impl Dispatcher {
     /// A task has ended, and its job with it where it was the last.
     ///
     /// Its worker may forget it once the whole gang is over: the journal does not have the ends of single tasks, so that after
-    /// a restart the head has to hear of them again.
+    /// a restart the worker has to report them again.
     pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
         if !self.tasks.is_task_of(TaskId { job_id: job.0, generation }, node) {
             return self.send_forget(job, generation, node);
@@ -476,7 +476,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells the engine how a job fared, once all its tasks are over.
+    /// Reports the end of a run to the engine, once all its tasks are over.
     fn finish_if_over(&mut self, job: JobId) {
         if !self.tasks.execution(job).is_some_and(Execution::is_over) {
             return;
@@ -527,7 +527,7 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what the trainer of a run that is over told last: that is what sweeps are compared by.
+    /// Journals the last metrics of a run that is over: sweeps are compared by them.
     fn note_metrics(&mut self, job: JobId) {
         let Some(progress) = self.tasks.progress(job) else { return };
         let (metrics, remarks) = (progress.metrics.clone(), progress.remarks());
@@ -554,13 +554,7 @@ impl Dispatcher {
             self.note(Record::JobSignalled { job: job.0, signal: failure.signal });
         }
         let goes_on = self.may_retry(job, failure.code, failure.cause);
-        (goes_on, goes_on && self.is_delayed_after(job, failure.cause))
-    }
-
-    /// How a job divides its work where it is, or was last.
-    pub(crate) fn planned(&self, job: JobId) -> Option<wharf_proto::Plan> {
-        let plan = self.log.state.plans.get(&job.0);
-        plan.map(|&(stages, data, tensor)| wharf_proto::Plan { stages, data, tensor })
+        (goes_on, goes_on && self.log.state.is_delayed_after(job, failure.cause))
     }
 
     /// Iterations that a job has to make, as its trainer reports or its owner declares.
@@ -570,7 +564,7 @@ impl Dispatcher {
         reported.filter(|&total| total > 0.0).or_else(declared)
     }
 
-    /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
+    /// Iterations in a job's last checkpoint: as this run reported, or else the one before it.
     pub(crate) fn checkpointed(&self, job: JobId) -> f64 {
         let before = self.log.state.checkpoints.get(&job.0).copied().unwrap_or(0.0);
         self.tasks.progress(job).map_or(before, |told| told.checkpointed)

@@ -15,7 +15,7 @@ use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 use crate::tasks::Tasks;
 
-/// Bytes that wait for one reader before the worker is requested to stop. What it has sent by then still comes, and is not kept.
+/// Bytes that wait for one reader before the worker is requested to stop. What it has sent by then still arrives, and is dropped.
 const WINDOW: usize = 1 << 20;
 
 /// What has been sent to a reader and not been taken.
@@ -31,7 +31,7 @@ impl Flow {
         self.backlog.fetch_add(bytes, Ordering::SeqCst) + bytes
     }
 
-    /// Whether the worker has to be asked again; says so once.
+    /// Whether the worker has to be asked again; true once.
     fn is_due(&self) -> bool {
         self.backlog.load(Ordering::SeqCst) < WINDOW / 2 && self.is_paused.swap(false, Ordering::SeqCst)
     }

@@ -19,7 +19,7 @@ const LOOK_S: f64 = 1.0;
 /// A job without a timeout of its own has stalled after the longest of its intervals so many times, but never earlier than that.
 const INTERVALS: f64 = 10.0;
 const DEFAULT_MIN_S: f64 = 600.0;
-/// How long workers may take to say what a job's processes do.
+/// How long workers may take to inspect a job's processes.
 const INSPECTION_S: f64 = 3.0;
 /// How often a job that stalls is restarted, where its `retry` does not say.
 const RESTARTS_MAX: u32 = 5;
@@ -139,7 +139,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the workers of a job what its processes do.
+    /// Asks the workers of a job to inspect its processes.
     fn inspect(&mut self, job: JobId) {
         let Some(execution) = self.tasks.execution(job) else { return };
         let task = Some(TaskId { job_id: job.0, generation: execution.generation });
@@ -148,7 +148,7 @@ impl Dispatcher {
         }
     }
 
-    /// A worker says what the processes of a task do.
+    /// A worker reports the stopped processes of a task.
     pub(crate) fn on_inspected(&mut self, node: NodeId, inspected: &TaskInspected) {
         let Some(task) = inspected.task.filter(|task| self.tasks.is_task_of(*task, node)) else { return };
         let name = self.node_name(node);
@@ -164,7 +164,7 @@ impl Dispatcher {
         }
     }
 
-    /// What is to be said of a job that has stalled.
+    /// The remark on a job that has stalled.
     pub(crate) fn stalled(&self, job: JobId) -> Option<String> {
         let liveness = &self.tasks.progress(job)?.liveness;
         let stall = liveness.stall.as_ref()?;
@@ -182,16 +182,15 @@ impl Dispatcher {
         Some(format!("no progress for {after_s:.0} s{details}"))
     }
 
-    /// Reports a stall, and does about it what the job's owner wants.
+    /// Reports a stall, and restarts or fails the job as its owner wishes.
     fn act_on_stall(&mut self, job: JobId) {
         let Some(reason) = self.stalled(job) else { return };
         let Some(spec) = self.spec(job).cloned() else { return };
         self.note(Record::JobStalled { job: job.0, reason: reason.clone() });
-        self.became(job, Moment::Stall);
+        self.notify_owner(job, Moment::Stall);
         let rule = spec.retry.iter().find(|rule| rule.cause() == Cause::Stalled);
         let restarts_max = rule.map_or(RESTARTS_MAX, |rule| rule.count);
-        let restarts =
-            self.log.state.failures.get(&job.0).map_or(0, |failures| failures.count(Cause::Stalled));
+        let restarts = self.log.state.failure_count(job, Cause::Stalled);
         let fails = match spec.on_stall() {
             OnStall::StallReport => return,
             OnStall::StallRestart => restarts >= restarts_max,
@@ -214,7 +213,7 @@ impl Dispatcher {
         })
     }
 
-    /// What is to be said of a job one of whose nodes does not answer.
+    /// The remark on a job one of whose nodes does not answer.
     pub(crate) fn away(&self, job: JobId) -> Option<String> {
         let (node, left_s) = self.away_node(job)?;
         let name = self.node_name(node);
