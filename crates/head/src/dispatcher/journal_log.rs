@@ -113,7 +113,7 @@ impl Log for Recorder<'_> {
         }
         let transitions = &mut self.log.transitions;
         match *event {
-            Event::JobReleased { job } => drop(self.log.state.delays.remove(&job.0)),
+            Event::JobReleased { job } => self.log.state.end_delay(job),
             Event::JobEnded { job, .. } => transitions.ended.push(job),
             Event::JobLaunched { job, .. } => transitions.launched.push(job),
             Event::JobRated { job, .. } => transitions.rated.push(job),

@@ -256,33 +256,9 @@ impl Dispatcher {
                 });
                 self.outbox.answer(reply, ids);
             }
-            Input::Change { request, is_user, by, reply } => {
-                let result = self.attempt(|head| {
-                    let refused = head.change_jobs(&request, is_user);
-                    head.note_change(&request, &refused, &by);
-                    Ok::<_, RequestError>(refused)
-                });
-                self.outbox.reply_always(move |failed| {
-                    let result = failed.map_or(result, |reason| Err(reason.clone().into()));
-                    let refused =
-                        result.unwrap_or_else(|error| refuse_all(&request.job_ids, &with_cause(&error)));
-                    // The client may have gone.
-                    let _ = reply.send(refused);
-                });
-            }
+            Input::Change { request, is_user, by, reply } => self.change(request, is_user, &by, reply),
             Input::ChangeMatching { request, owner, by, reply } => {
-                let result = self.attempt(|head| {
-                    Ok::<_, RequestError>(head.change_matching(&request, owner.as_deref(), &by))
-                });
-                self.outbox.reply_always(move |failed| {
-                    let result = failed.map_or(result, |reason| Err(reason.clone().into()));
-                    let changed = result.unwrap_or_else(|error| ChangeJobsReply {
-                        refused: refuse_all(&[0], &with_cause(&error)),
-                        ..ChangeJobsReply::default()
-                    });
-                    // The client may have gone.
-                    let _ = reply.send(changed);
-                });
+                self.change_all(&request, owner.as_deref(), &by, reply);
             }
             Input::ChangeNode { command, node, reason, reply } => {
                 let result = self.attempt(|head| head.change_node(command, node, reason));
@@ -316,6 +292,45 @@ impl Dispatcher {
             }
             Input::Stop => {}
         }
+    }
+
+    fn change(
+        &mut self,
+        request: ChangeJobsRequest,
+        is_user: bool,
+        by: &str,
+        reply: oneshot::Sender<Vec<Refusal>>,
+    ) {
+        let result = self.attempt(|head| {
+            let refused = head.change_jobs(&request, is_user);
+            head.note_change(&request, &refused, by);
+            Ok::<_, RequestError>(refused)
+        });
+        self.outbox.reply_always(move |failed| {
+            let result = failed.map_or(result, |reason| Err(reason.clone().into()));
+            let refused = result.unwrap_or_else(|error| refuse_all(&request.job_ids, &with_cause(&error)));
+            // The client may have gone.
+            let _ = reply.send(refused);
+        });
+    }
+
+    fn change_all(
+        &mut self,
+        request: &ChangeJobsRequest,
+        owner: Option<&str>,
+        by: &str,
+        reply: oneshot::Sender<ChangeJobsReply>,
+    ) {
+        let result = self.attempt(|head| Ok::<_, RequestError>(head.change_matching(request, owner, by)));
+        self.outbox.reply_always(move |failed| {
+            let result = failed.map_or(result, |reason| Err(reason.clone().into()));
+            let changed = result.unwrap_or_else(|error| ChangeJobsReply {
+                refused: refuse_all(&[0], &with_cause(&error)),
+                ..ChangeJobsReply::default()
+            });
+            // The client may have gone.
+            let _ = reply.send(changed);
+        });
     }
 
     /// Hands a command to the engine; whether it was accepted is the sender's business.

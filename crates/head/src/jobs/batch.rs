@@ -145,7 +145,7 @@ impl Dispatcher {
             Phase::Waiting | Phase::Held => {}
             _ => return Err(Ignored::WrongPhase),
         }
-        self.log.state.delays.remove(&job.0);
+        self.log.state.end_delay(job);
         match begin {
             Some(begin) => self.wait_until(job, begin),
             None => self.release_if_ready(job),

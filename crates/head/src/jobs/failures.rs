@@ -193,7 +193,7 @@ impl Dispatcher {
             if self.log.state.delays.get(&job.0) != Some(&until.seconds()) {
                 continue;
             }
-            self.log.state.delays.remove(&job.0);
+            self.log.state.end_delay(job);
             self.release_if_ready(job);
         }
     }

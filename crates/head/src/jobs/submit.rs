@@ -154,7 +154,7 @@ impl Dispatcher {
             self.engine_command(Command::SubmitJob(core));
         } else {
             let count = indexes.len() as u32;
-            self.log.state.arrays.insert(first.0, count);
+            self.log.state.add_array(first.0, count);
             self.engine_command(Command::SubmitArray(core, indexes.as_slice().into()));
         }
         self.log.journal.keep_spec(&spec);
@@ -327,7 +327,7 @@ impl Dispatcher {
     }
 
     fn hold_by_user(&mut self, job: u32) {
-        if self.log.state.holds.insert(job) {
+        if !self.log.state.holds.contains(&job) {
             self.note(Record::HoldWanted { job });
         }
     }
@@ -337,12 +337,12 @@ impl Dispatcher {
         if self.engine.state().job(job).phase != Phase::Held {
             return Err(Ignored::WrongPhase);
         }
-        if self.log.state.holds.remove(&job.0) {
+        if self.log.state.holds.contains(&job.0) {
             self.note(Record::HoldLifted { job: job.0 });
         }
         // One that waits after a failure has waited enough; one that has not begun yet begins when it is to.
         if self.engine.state().job(job).first_start.is_some() {
-            self.log.state.delays.remove(&job.0);
+            self.log.state.end_delay(job);
         }
         self.release_if_ready(job);
         Ok(())

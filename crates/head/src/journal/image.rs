@@ -156,6 +156,26 @@ impl HeadState {
         self.policy.as_ref().map_or("", |choice| &choice.name)
     }
 
+    /// A job does not wait until a time any more.
+    pub(crate) fn end_delay(&mut self, job: JobId) {
+        self.delays.remove(&job.0);
+    }
+
+    /// A job has a new run: the failure of the last one is not its present reason.
+    pub(crate) fn clear_reason(&mut self, job: JobId) {
+        self.reasons.remove(&job.0);
+    }
+
+    /// Stores the iterations in the checkpoint that a job continues from.
+    pub(crate) fn set_checkpoint(&mut self, job: JobId, done: f64) {
+        self.checkpoints.insert(job.0, done);
+    }
+
+    /// Adds a submitted array.
+    pub(crate) fn add_array(&mut self, first: u32, count: u32) {
+        self.arrays.insert(first, count);
+    }
+
     /// A job, or all elements of the array that begins with it.
     pub(crate) fn whole(&self, job: u32) -> Range<u32> {
         job..job.saturating_add(self.arrays.get(&job).copied().unwrap_or(1))

@@ -144,7 +144,7 @@ impl Dispatcher {
         execution.is_led = self.is_led(job);
         let nodes = execution.open_nodes();
         self.tasks.ports.take(job);
-        self.log.state.reasons.remove(&job.0);
+        self.log.state.clear_reason(job);
         self.tasks.curves.note_run(job, generation, nodes.clone());
         self.tasks.executions.insert(job, execution);
         self.plan(job);
@@ -512,7 +512,7 @@ impl Dispatcher {
             self.goes_on_after(job, &execution, is_stopping)
         };
         if goes_on {
-            self.log.state.checkpoints.insert(job.0, done);
+            self.log.state.set_checkpoint(job, done);
         }
         // One that may not be stopped by machines any more fails with what it would be lost with.
         let lost = (is_stopped && !goes_on).then_some(LOST_CODE);
