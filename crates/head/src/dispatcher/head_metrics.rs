@@ -249,7 +249,7 @@ impl Meter {
     }
 
     /// All metrics in OpenMetrics' text form; without a census only those that need no dispatcher.
-    pub(crate) fn tell(&self, census: Option<&Census>) -> Result<String, std::fmt::Error> {
+    pub(crate) fn render(&self, census: Option<&Census>) -> Result<String, std::fmt::Error> {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_stalled.set(self.is_stalled().into());
         self.busy.set(self.busy_for().as_secs_f64());
@@ -333,7 +333,7 @@ mod tests {
         let mut census =
             Census { policy: "x\"} 1\nwharf_jobs{state=\"running".to_owned(), ..Census::default() };
         census.devices.insert(("v100\\\"\n<script>".to_owned(), "free"), 4);
-        let text = Meter::default().tell(Some(&census)).unwrap();
+        let text = Meter::default().render(Some(&census)).unwrap();
         assert!(!text.contains("\nwharf_jobs{"), "{text}");
         assert!(text.contains("wharf_devices{type=\"v100___<script>\",state=\"free\"} 4\n"), "{text}");
         assert!(text.ends_with("# EOF\n"));
@@ -348,9 +348,9 @@ mod tests {
         let old = Meter { began: meter.began - STALLED_AFTER * 2, ..Meter::default() };
         old.busy_since.store(1, Ordering::Relaxed);
         assert!(old.is_stalled());
-        assert!(old.tell(None).unwrap().contains("wharf_dispatcher_stalled 1\n"));
+        assert!(old.render(None).unwrap().contains("wharf_dispatcher_stalled 1\n"));
         drop(step);
         assert_eq!(meter.busy_for(), Duration::ZERO);
-        assert!(meter.tell(None).unwrap().contains("wharf_dispatcher_stalled 0\n"));
+        assert!(meter.render(None).unwrap().contains("wharf_dispatcher_stalled 0\n"));
     }
 }

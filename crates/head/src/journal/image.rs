@@ -275,7 +275,7 @@ impl NodeImageRecord {
     }
 
     /// Puts what the head knows of a node beside what the engine does.
-    pub(super) fn tell(&self, node: u32, head_state: &mut HeadState) {
+    pub(super) fn apply_to(&self, node: u32, head_state: &mut HeadState) {
         head_state.apply(&Record::NodeNoted { node, reason: self.reason.clone() });
         head_state.left.extend(self.left.map(|is_over| (node, is_over)));
     }

@@ -242,7 +242,7 @@ impl Replayed {
                 return Ok(None);
             };
             let node = nodes.len() as u32;
-            record.tell(node, &mut self.head_state);
+            record.apply_to(node, &mut self.head_state);
             nodes.push(record.to_core());
         }
         let mut jobs = Vec::new();

@@ -32,7 +32,7 @@ impl LazyNotifier {
                 Err(error) => (self.warn)(&format!("cannot send notifications: {error}")),
             }
         }
-        if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.tell(notice)) {
+        if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.send(notice)) {
             (self.warn)(&format!("cannot send notification: {error}"));
         }
     }

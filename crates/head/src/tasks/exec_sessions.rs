@@ -143,7 +143,7 @@ impl Routes {
         let routes = self.clone();
         tokio::spawn(async move {
             worker
-                .tell(ToExec { input: Some(message(exec_input::Message::Open(open))), ..ToExec::default() });
+                .send(ToExec { input: Some(message(exec_input::Message::Open(open))), ..ToExec::default() });
             let window = Semaphore::new(WINDOW_BYTES);
             tokio::select! {
                 () = to_client(&worker, (said, &waiting), &client, &window) => (),
@@ -151,7 +151,7 @@ impl Routes {
                 () = client.closed() => (),
             }
             routes.open().remove(&session);
-            worker.tell(ToExec { close: true, ..ToExec::default() });
+            worker.send(ToExec { close: true, ..ToExec::default() });
         });
         output
     }
@@ -166,7 +166,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn tell(&self, message: ToExec) {
+    fn send(&self, message: ToExec) {
         let (session, user) = (self.session, self.place.user.clone());
         let message = ToExec { session, task: Some(self.place.task), user, ..message };
         let message = ToWorker { message: Some(to_worker::Message::Exec(message)) };
@@ -202,7 +202,7 @@ async fn to_client(
         if client.send(Ok(output)).await.is_err() || is_last {
             return;
         }
-        worker.tell(ToExec { taken: bytes as u64, ..ToExec::default() });
+        worker.send(ToExec { taken: bytes as u64, ..ToExec::default() });
     }
     // The client may be gone, too.
     let text = if worker.is_kept {
@@ -229,13 +229,13 @@ async fn to_worker(worker: &Worker, mut input: Streaming<ExecInput>, window: &Se
             }
         }
         let is_over = matches!(&said.message, Some(exec_input::Message::Taken(taken)) if taken.is_over);
-        worker.tell(ToExec { input: Some(said), ..ToExec::default() });
+        worker.send(ToExec { input: Some(said), ..ToExec::default() });
         if is_over {
             return;
         }
     }
     if !worker.is_kept {
-        worker.tell(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
+        worker.send(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
     }
     std::future::pending().await
 }
