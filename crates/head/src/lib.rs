@@ -20,7 +20,7 @@ pub use auth::{Access, AccessError, Setup, TOKEN_LIFE, WORKER_LIFE};
 pub use jobs::checkpoints::CheckpointSettings;
 pub use jobs::request_limits::Caps;
 pub use journal::{Damage, JournalError};
-pub use policy::active_policy::{MakeRegime, NeverResizes, PolicyChoice};
+pub use policy::active_policy::{MakeRegime, NeverResizes, PolicyChoice, UnusablePolicy};
 pub use query::live;
 pub use rpc::network::{Network, NotANetwork};
 pub use server::{Head, HeadConfig, HeadError};

@@ -21,17 +21,20 @@ use crate::dispatcher::head_metrics::Meter;
 use crate::dispatcher::queue::{Sender, queue};
 use crate::dispatcher::{Dispatcher, Input, Setup};
 use crate::http::{HttpConfig, Serving, serve};
+use crate::jobs::Jobs;
 use crate::jobs::checkpoints::CheckpointSettings;
 use crate::jobs::request_limits::Caps;
 use crate::jobs::secrets::Vault;
 use crate::journal::{Damage, Journal, JournalError};
+use crate::nodes::Nodes;
 use crate::notify::NotifyConfig;
-use crate::notify::notifications::Teller;
-use crate::policy::active_policy::{MakeRegime, NeverResizes, PolicyChoice};
+use crate::notify::notifications::LazyNotifier;
+use crate::policy::active_policy::{ActivePolicy, MakeRegime, NeverResizes, PolicyChoice};
 use crate::policy::limits::{AppliedLimits, govern};
 use crate::rpc::connections::{ConnectionCaps, Door};
 use crate::rpc::network::Network;
 use crate::rpc::service::{Service, Shared, Terms};
+use crate::tasks::Tasks;
 
 /// How long submissions wait for the reports of nodes after a start: workers come back within this time.
 const REPORT_GRACE_S: f64 = 3.0;
@@ -141,14 +144,16 @@ impl Head {
         let (mut journal, replayed) = Journal::open(&path, unix_s(), config.history_s)?;
         journal.claim(&access.fingerprint().to_string())?;
         let damage = replayed.damage.clone();
-        let before = replayed.kept.policy.clone();
+        let before = replayed.head_state.policy.clone();
         let choice = before.clone().filter(|_| !config.is_policy_wanted).unwrap_or(config.policy);
-        let regime =
-            make(&choice).map_err(|problem| HeadError::Policy { policy: choice.name.clone(), problem })?;
+        let regime = make(&choice).map_err(|unusable| HeadError::Policy {
+            policy: choice.name.clone(),
+            problem: unusable.reason,
+        })?;
         // Before the first decision: none is made without them.
-        let applied = replayed.kept.limits.clone();
-        let sharing = AppliedLimits::parse(applied.as_ref()).map_err(HeadError::Limits)?;
-        let regime = govern(regime, &sharing, applied.as_ref(), replayed.epoch_unix_s);
+        let applied = replayed.head_state.limits.clone();
+        let limits = AppliedLimits::parse(applied.as_ref()).map_err(HeadError::Limits)?;
+        let regime = govern(regime, &limits, applied.as_ref(), replayed.epoch_unix_s);
         let (epoch_unix_s, last) = (replayed.epoch_unix_s, replayed.last);
         let (engine, replayed, failed_over) = containment::resume(&mut journal, replayed, regime, &make)?;
         let listening = |source| HeadError::Listen { address: listen, source };
@@ -180,27 +185,22 @@ impl Head {
         let (end, ended) = oneshot::channel();
         let task_tokens = access.task_tokens();
         let dispatcher = std::thread::spawn(move || {
+            let warn = config.warn;
+            let notify = NotifyConfig {
+                sendmail: config.sendmail,
+                webhook_allow: config.webhook_allow,
+                ..NotifyConfig::default()
+            };
             let setup = Setup {
                 clock: Box::new(Wall::new(epoch_unix_s, last)),
-                make,
-                never_resizes,
-                sharing,
-                lost_after_s: config.lost_after.as_secs_f64(),
-                caps: config.caps,
-                checkpoints: config.checkpoints,
-                report_grace_s: REPORT_GRACE_S,
-                teller: Teller::new(
-                    NotifyConfig {
-                        sendmail: config.sendmail,
-                        webhook_allow: config.webhook_allow,
-                        ..NotifyConfig::default()
-                    },
-                    config.warn,
-                ),
+                jobs: Jobs::new(config.caps, config.checkpoints, Vault::new(&state_dir)),
+                nodes: Nodes::new(config.lost_after.as_secs_f64()),
+                tasks: Tasks::new(task_tokens, Some(curves)),
+                policy: ActivePolicy::new(make, never_resizes, limits),
+                notifier: LazyNotifier::new(notify, warn.clone()),
+                warn,
                 meter,
-                task_tokens,
-                curves: Some(curves),
-                vault: Vault::new(&state_dir),
+                report_grace_s: REPORT_GRACE_S,
             };
             let mut dispatcher = Dispatcher::new(|_, _| engine, journal, replayed, setup);
             if failed_over.is_some() {

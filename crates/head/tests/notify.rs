@@ -41,12 +41,12 @@ fn webhook(address: String) -> Notify {
 }
 
 /// Tells one notice and gives what was logged.
-fn tell(config: NotifyConfig, notice: Notice) -> Vec<String> {
+fn deliver(config: NotifyConfig, notice: Notice) -> Vec<String> {
     let logged = Arc::new(Mutex::new(Vec::new()));
     let log = logged.clone();
     let notifier =
         Notifier::start_with(config, move |_, error| log.lock().unwrap().push(error.to_string())).unwrap();
-    notifier.tell(notice).unwrap();
+    notifier.send(notice).unwrap();
     notifier.finish();
     logged.lock().unwrap().clone()
 }
@@ -95,7 +95,7 @@ fn command_gets_facts_in_its_environment_and_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("said");
     let script = "env | grep ^WHARF_NOTIFY_ | sort > $0; cat >> $0";
-    assert_eq!(tell(quick(), notice(command(&["sh", "-c", script, file.to_str().unwrap()]))), [""; 0]);
+    assert_eq!(deliver(quick(), notice(command(&["sh", "-c", script, file.to_str().unwrap()]))), [""; 0]);
     let said = std::fs::read_to_string(&file).unwrap();
     let (variables, json) = said.split_once('{').unwrap();
     assert_eq!(
@@ -132,12 +132,12 @@ fn commands_that_fail_hang_or_do_not_exist_are_logged() {
         (&["sh", "-c", "sleep 600 & wait"], "no answer within 200ms"),
     ] {
         let config = NotifyConfig { command_limit: Duration::from_millis(200), ..quick() };
-        assert_eq!(tell(config, notice(command(words))), [expected]);
+        assert_eq!(deliver(config, notice(command(words))), [expected]);
     }
     let stranger =
         Notice { facts: Facts { user: "no-such-user".into(), ..facts() }, ..notice(command(&["true"])) };
     assert_eq!(
-        tell(quick(), stranger),
+        deliver(quick(), stranger),
         ["the head cannot run a command as user `no-such-user`; use a webhook"]
     );
 }
@@ -157,7 +157,7 @@ fn command_runs_as_the_jobs_user_where_the_head_is_root() {
     }
     let target = command(&["sh", "-c", "id -un > $0; id -G >> $0", file.to_str().unwrap()]);
     let of_user = Notice { facts: Facts { user: "nobody".into(), ..facts() }, ..notice(target) };
-    assert_eq!(tell(quick(), of_user), [""; 0]);
+    assert_eq!(deliver(quick(), of_user), [""; 0]);
     let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("nobody\n{}\n", nobody.gid));
 }
@@ -165,7 +165,7 @@ fn command_runs_as_the_jobs_user_where_the_head_is_root() {
 #[test]
 fn webhook_gets_json_and_a_key_for_duplicates() {
     let (address, received) = server(&["204 No Content"]);
-    assert_eq!(tell(quick(), notice(webhook(address))), [""; 0]);
+    assert_eq!(deliver(quick(), notice(webhook(address))), [""; 0]);
     let Received { head, body } = received.recv().unwrap();
     assert!(head.starts_with("post /hook?room=1 http/1.1\r\n"), "{head}");
     assert!(head.contains("content-type: application/json\r\n"), "{head}");
@@ -178,17 +178,17 @@ fn webhook_gets_json_and_a_key_for_duplicates() {
 #[test]
 fn webhook_is_tried_again_only_where_that_may_help() {
     let (address, received) = server(&["503 Busy", "429 Slowly", "200 OK"]);
-    assert_eq!(tell(quick(), notice(webhook(address))), [""; 0]);
+    assert_eq!(deliver(quick(), notice(webhook(address))), [""; 0]);
     assert_eq!(received.iter().count(), 3);
 
     let (address, received) = server(&["410 Gone"]);
-    let logged = tell(quick(), notice(webhook(address)));
+    let logged = deliver(quick(), notice(webhook(address)));
     assert!(logged[0].ends_with("answered with 410"), "{logged:?}");
     assert!(!logged[0].contains("room"), "what may be secret in an address is not logged");
     assert_eq!(received.iter().count(), 1);
 
     let (address, _received) = server(&["500 No", "500 No", "500 No", "500 No"]);
-    let logged = tell(quick(), notice(webhook(address)));
+    let logged = deliver(quick(), notice(webhook(address)));
     assert!(logged.len() == 1 && logged[0].ends_with("answered with 500"), "{logged:?}");
 }
 
@@ -197,7 +197,7 @@ fn webhook_that_never_answers_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
     let config = NotifyConfig { attempt_limit: Duration::from_millis(50), pauses: vec![], ..quick() };
-    assert_eq!(tell(config, notice(webhook(address))), ["no answer within 50ms"]);
+    assert_eq!(deliver(config, notice(webhook(address))), ["no answer within 50ms"]);
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn webhook_over_tls_needs_a_trusted_certificate() {
     let (port, bodies) = tls_server(&pair);
     let address = format!("https://localhost:{port}/hook");
 
-    let refused = tell(NotifyConfig { pauses: vec![], ..quick() }, notice(webhook(address.clone())));
+    let refused = deliver(NotifyConfig { pauses: vec![], ..quick() }, notice(webhook(address.clone())));
     assert_eq!(refused, [format!("cannot reach `localhost:{port}`")]);
     let trusting = NotifyConfig { extra_roots: vec![root], ..quick() };
-    assert_eq!(tell(trusting, notice(webhook(address))), [""; 0]);
+    assert_eq!(deliver(trusting, notice(webhook(address))), [""; 0]);
     assert!(bodies.recv().unwrap().contains("\"id\":\"7.2.failed\""));
 }
 
@@ -278,7 +278,7 @@ fn telling_never_waits() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
     let notifier = Notifier::start(|_, _| {}).unwrap();
-    let full = (0..20_000).find_map(|_| notifier.tell(notice(webhook(address.clone()))).err());
+    let full = (0..20_000).find_map(|_| notifier.send(notice(webhook(address.clone()))).err());
     assert_eq!(full.unwrap().to_string(), "the notification queue is full (10000 entries)");
 }
 
@@ -303,7 +303,7 @@ fn webhook_to_an_address_that_is_not_public_is_never_connected_to() {
         "10.0.0.1",
         "[fd00:ec2::254]",
     ] {
-        let logged = tell(config(), notice(webhook(format!("http://{host}:{port}/latest/meta-data"))));
+        let logged = deliver(config(), notice(webhook(format!("http://{host}:{port}/latest/meta-data"))));
         assert_eq!(logged.len(), 1, "{host}");
         let is_refused =
             logged[0].starts_with("webhooks may not target") || logged[0].starts_with("cannot reach");
@@ -317,7 +317,7 @@ fn webhook_follows_no_redirects() {
     let (inner, received) = server(&["200 OK"]);
     let redirect = format!("302 Found\r\nlocation: {inner}").leak();
     let (outer, _kept) = server(vec![&*redirect].leak());
-    let logged = tell(quick(), notice(webhook(outer)));
+    let logged = deliver(quick(), notice(webhook(outer)));
     assert!(logged[0].contains("answered with 302"), "{logged:?}");
     assert!(received.try_recv().is_err());
 }

@@ -278,7 +278,7 @@ fn folder_token(token: &Token, now_s: f64) -> Result<Credential, AccessError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::tokens::{Found, Kind};
+    use crate::auth::tokens::{CredentialKind, Found};
 
     fn setup(folder: &Path) -> Setup {
         Setup { folder: folder.to_owned(), owner: "ann".into(), ..Setup::default() }
@@ -390,7 +390,7 @@ mod tests {
         let old = access.table().get(&id).cloned().unwrap();
         assert!(!old.may_replace && old.expires_s.is_some());
         let now_s = access.now_s();
-        let found = access.table().find(Kind::Token, &second.hash(), None, now_s);
+        let found = access.table().find(CredentialKind::Token, &second.hash(), None, now_s);
         assert!(matches!(found, Found::Valid { identity, .. } if !identity.may_replace));
         access.table().remove(|known| known.hash == second.hash()).unwrap();
         access.maintain().unwrap();

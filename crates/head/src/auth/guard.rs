@@ -17,7 +17,7 @@ use wharf_tls::{Token, sha256};
 use super::access::Access;
 use super::identity::Identity;
 use super::rpcs;
-use super::tokens::{Found, Kind, Left};
+use super::tokens::{CredentialKind, Found, Left};
 use crate::rpc::connections::Peer;
 
 /// An expiry is checked at least this often, so that a changed clock is noticed.
@@ -112,7 +112,7 @@ impl Access {
             return Err(status);
         };
         // The handshake has checked who signed it; the table has its node, and whether it was revoked.
-        self.look_up(Kind::Certificate, &sha256(certificate), address, action)
+        self.look_up(CredentialKind::Certificate, &sha256(certificate), address, action)
     }
 
     /// The holder of a token that is used from an address.
@@ -122,7 +122,7 @@ impl Access {
         address: Option<IpAddr>,
         action: &str,
     ) -> Result<Identity, Status> {
-        let found = self.look_up(Kind::Token, &token.hash(), address, action);
+        let found = self.look_up(CredentialKind::Token, &token.hash(), address, action);
         found.map_err(|status| match token.authority() {
             Some(authority) if authority != self.fingerprint() => Status::unauthenticated(format!(
                 "the token is of another cluster, with the fingerprint {authority}; this one has {}",
@@ -139,12 +139,12 @@ impl Access {
         address: Option<IpAddr>,
         action: &str,
     ) -> Result<Identity, Status> {
-        self.look_up(Kind::Token, hash, address, action)
+        self.look_up(CredentialKind::Token, hash, address, action)
     }
 
     fn look_up(
         &self,
-        kind: Kind,
+        kind: CredentialKind,
         hash: &[u8; 32],
         address: Option<IpAddr>,
         action: &str,
@@ -161,8 +161,8 @@ impl Access {
             (Found::Elsewhere(identity), _) => {
                 (Some(identity), "the token may not be used from this address")
             }
-            (Found::Unknown, Kind::Token) => (None, "the token is wrong, or was revoked"),
-            (Found::Unknown, Kind::Certificate) => {
+            (Found::Unknown, CredentialKind::Token) => (None, "the token is wrong, or was revoked"),
+            (Found::Unknown, CredentialKind::Certificate) => {
                 (None, "the worker's certificate was revoked; it has to join again with a new token")
             }
         };
@@ -178,7 +178,7 @@ impl Access {
     ) -> impl Future<Output = Status> + Send + use<> {
         let (access, identity) = (self.clone(), identity.clone());
         let mut changes = self.changes.subscribe();
-        let kind = if identity.is_certified { Kind::Certificate } else { Kind::Token };
+        let kind = if identity.is_certified { CredentialKind::Certificate } else { CredentialKind::Token };
         async move {
             if identity.task.is_some() {
                 // It is valid while its task runs, and what it was used for ends with the task.
@@ -206,13 +206,13 @@ impl Access {
 }
 
 /// Why a credential that was valid before is refused, and how it is replaced.
-fn expired(kind: Kind) -> &'static str {
+fn expired(kind: CredentialKind) -> &'static str {
     match kind {
-        Kind::Token => {
+        CredentialKind::Token => {
             "the token has expired; an admin renews it with `wharf token renew` or makes a new one with \
              `wharf token create`"
         }
-        Kind::Certificate => "the worker's certificate has expired; it has to join again",
+        CredentialKind::Certificate => "the worker's certificate has expired; it has to join again",
     }
 }
 

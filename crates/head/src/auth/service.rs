@@ -15,7 +15,7 @@ use wharf_tls::{Token, sha256};
 use super::access::{Access, new_id};
 use super::error::AccessError;
 use super::identity::{Identity, Scope, bad_name};
-use super::tokens::{Credential, Kind};
+use super::tokens::{Credential, CredentialKind};
 use crate::auth::audit::Subject;
 use crate::rpc::network::Network;
 
@@ -154,12 +154,14 @@ impl Access {
         }
         if is_taken {
             table
-                .remove(|known| known.kind == Kind::Certificate && known.node.as_deref() == Some(node))
+                .remove(|known| {
+                    known.kind == CredentialKind::Certificate && known.node.as_deref() == Some(node)
+                })
                 .map_err(failed)?;
         }
         let life_s = self.worker_life.as_secs_f64();
         let credential = Credential {
-            kind: Kind::Certificate,
+            kind: CredentialKind::Certificate,
             node: Some(node.clone()),
             hash: sha256(&certificate),
             key: Some(key),
@@ -225,7 +227,7 @@ impl Access {
     fn renew_token(&self, request: &RenewTokenRequest) -> Result<RenewTokenReply, Status> {
         let id = &request.id;
         let known = self.table().get(id).cloned().ok_or_else(|| unknown(id))?;
-        if known.kind == Kind::Certificate {
+        if known.kind == CredentialKind::Certificate {
             return Err(Status::failed_precondition("workers renew their certificates themselves"));
         }
         let expires_s = self.expiry(known.role.into(), request.ttl_s, request.permanent)?;

@@ -16,7 +16,7 @@ use crate::rpc::network::Network;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Credential {
     pub(super) id: String,
-    pub(super) kind: Kind,
+    pub(super) kind: CredentialKind,
     pub(super) role: RoleRecord,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) user: String,
@@ -55,7 +55,7 @@ pub(super) struct Credential {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum CredentialKind {
     Token,
     Certificate,
 }
@@ -94,7 +94,7 @@ impl Credential {
     pub(super) fn token(id: String, role: Role, token: &Token, now_s: f64) -> Self {
         Self {
             id,
-            kind: Kind::Token,
+            kind: CredentialKind::Token,
             role: role.into(),
             user: String::new(),
             node: None,
@@ -129,7 +129,7 @@ impl Credential {
             role: self.role.into(),
             user: self.user.clone(),
             node: self.node.clone(),
-            is_certified: self.kind == Kind::Certificate,
+            is_certified: self.kind == CredentialKind::Certificate,
             may_replace: self.may_replace,
             scope: Scope::of(self.role.into(), self.scope),
             id: self.id.clone(),
@@ -141,8 +141,8 @@ impl Credential {
 
     pub(super) fn summary(&self) -> TokenSummary {
         let kind = match self.kind {
-            Kind::Token => token_summary::Kind::Token,
-            Kind::Certificate => token_summary::Kind::Certificate,
+            CredentialKind::Token => token_summary::Kind::Token,
+            CredentialKind::Certificate => token_summary::Kind::Certificate,
         };
         TokenSummary {
             id: self.id.clone(),
@@ -282,13 +282,21 @@ impl Table {
     /// Certificates of a node that are in force.
     pub(super) fn certificates_of(&self, node: &str, now_s: f64) -> impl Iterator<Item = &Credential> {
         let is_its = move |known: &&Credential| {
-            known.kind == Kind::Certificate && known.node.as_deref() == Some(node) && !known.is_expired(now_s)
+            known.kind == CredentialKind::Certificate
+                && known.node.as_deref() == Some(node)
+                && !known.is_expired(now_s)
         };
         self.credentials.iter().filter(is_its)
     }
 
     /// The holder of a token or a certificate that is used from an address.
-    pub(super) fn find(&mut self, kind: Kind, hash: &[u8; 32], from: Option<IpAddr>, now_s: f64) -> Found {
+    pub(super) fn find(
+        &mut self,
+        kind: CredentialKind,
+        hash: &[u8; 32],
+        from: Option<IpAddr>,
+        now_s: f64,
+    ) -> Found {
         let mut found = None;
         // Every entry is compared, so that the duration reveals nothing.
         for (index, known) in self.credentials.iter().enumerate() {
@@ -361,15 +369,16 @@ mod tests {
         table.add(Credential { expires_s: Some(200.0), ..user("2", &short) }, 100.0).unwrap();
 
         let mut table = Table::read(&path).unwrap().unwrap();
-        let find =
-            |table: &mut Table, token: &Token, now_s| table.find(Kind::Token, &token.hash(), None, now_s);
+        let find = |table: &mut Table, token: &Token, now_s| {
+            table.find(CredentialKind::Token, &token.hash(), None, now_s)
+        };
         assert!(
             matches!(find(&mut table, &forever, 1e9), Found::Valid { identity, .. } if identity.user == "ann")
         );
         assert!(matches!(find(&mut table, &short, 199.0), Found::Valid { .. }));
         assert!(matches!(find(&mut table, &short, 200.0), Found::Expired(_)));
         assert_eq!(find(&mut table, &Token::new("other"), 100.0), Found::Unknown);
-        assert_eq!(table.find(Kind::Certificate, &forever.hash(), None, 100.0), Found::Unknown);
+        assert_eq!(table.find(CredentialKind::Certificate, &forever.hash(), None, 100.0), Found::Unknown);
         assert_eq!(table.remove(|old| old.id == "1").unwrap().len(), 1);
         assert_eq!(find(&mut table, &forever, 100.0), Found::Unknown);
         assert!(!fs::read_to_string(&path).unwrap().contains("secret"));
@@ -382,7 +391,8 @@ mod tests {
         let token = Token::new("secret");
         let mut table = Table::empty(&path);
         table.add(Credential { addresses: vec!["10.0.0.0/8".into()], ..user("1", &token) }, 100.0).unwrap();
-        let mut from = |text: &str, now_s| table.find(Kind::Token, &token.hash(), text.parse().ok(), now_s);
+        let mut from =
+            |text: &str, now_s| table.find(CredentialKind::Token, &token.hash(), text.parse().ok(), now_s);
         assert!(matches!(from("192.0.2.1", 101.0), Found::Elsewhere(_)));
         assert!(matches!(from("", 101.0), Found::Elsewhere(_)), "the address is not known");
         assert!(matches!(from("10.1.1.1", 102.0), Found::Valid { is_new_address: true, .. }));
@@ -396,7 +406,7 @@ mod tests {
     fn certificate_is_valid_as_long_as_the_latest_one_for_its_key() {
         let mut table = Table::empty(Path::new("/nowhere"));
         let certificate = |id: &str, end_s: f64| Credential {
-            kind: Kind::Certificate,
+            kind: CredentialKind::Certificate,
             key: Some([1; 32]),
             expires_s: Some(end_s),
             ..user(id, &Token::new(id))
@@ -420,7 +430,7 @@ mod tests {
         );
         fs::write(&path, text).unwrap();
         let mut table = Table::read(&path).unwrap().unwrap();
-        let found = table.find(Kind::Token, &Token::new("old").hash(), None, 1e9);
+        let found = table.find(CredentialKind::Token, &Token::new("old").hash(), None, 1e9);
         assert!(matches!(found, Found::Valid { identity, .. } if identity.scope == Scope::Administer));
     }
 

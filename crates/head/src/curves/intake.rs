@@ -6,7 +6,7 @@ use wharf_core::{Command, JobId, NodeId, Phase, Time};
 use wharf_curve::{NAMES_MAX, Number, Point, Refused, Segment, check_name, shown};
 use wharf_proto::{ForgetTask, MetricPoints, OnNan, RefusedMetrics, TaskId, to_worker};
 
-use super::Batch;
+use super::{Batch, CurveStore};
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 use crate::tasks::progress::Progress;
@@ -23,15 +23,21 @@ const LOOK_S: f64 = 0.2;
 /// How the reason of a job ends that a metric has stopped.
 const ON_NAN: &str = "(on_nan)";
 
-/// Tasks that are over and whose workers may forget them once their points are stored.
-#[derive(Debug, Default)]
-pub(crate) struct Forgets {
+/// A run of a job: its generation and its nodes by rank.
+type Run = (u32, Vec<NodeId>);
+
+/// Points on their way to the store, and tasks that are over and wait until theirs are stored.
+pub(crate) struct CurveIntake {
+    /// None: no points are stored.
+    store: Option<CurveStore>,
     waiting: VecDeque<Forget>,
     /// The latest points of jobs that run.
     tickets: BTreeMap<JobId, u64>,
+    /// The latest runs of jobs that are not over.
+    runs: BTreeMap<JobId, VecDeque<Run>>,
 }
 
-#[derive(Debug)]
+/// A task that is over and that its worker may forget once its points are stored.
 struct Forget {
     ticket: u64,
     since: Time,
@@ -39,13 +45,74 @@ struct Forget {
     task: TaskId,
 }
 
-/// A run of a job: its generation and its nodes by rank.
-pub(crate) type Run = (u32, Vec<NodeId>);
+impl CurveIntake {
+    pub(crate) fn new(store: Option<CurveStore>) -> Self {
+        Self { store, waiting: VecDeque::new(), tickets: BTreeMap::new(), runs: BTreeMap::new() }
+    }
 
-impl Forgets {
+    /// The store, where there is one.
+    pub(crate) fn store(&self) -> Option<&CurveStore> {
+        self.store.as_ref()
+    }
+
     /// When the store is to be asked again.
     pub(crate) fn next_due(&self, now: Time) -> Option<Time> {
         (!self.waiting.is_empty()).then(|| now.plus(LOOK_S))
+    }
+
+    /// Notes which nodes run a job from now on.
+    pub(crate) fn note_run(&mut self, job: JobId, generation: u32, nodes: Vec<NodeId>) {
+        let runs = self.runs.entry(job).or_default();
+        runs.push_back((generation, nodes));
+        if runs.len() > RUNS_MAX {
+            runs.pop_front();
+        }
+    }
+
+    /// The nodes of a run of a job that is not over, by rank, where it is one of the latest.
+    fn nodes_of(&self, job: JobId, generation: u32) -> Option<&[NodeId]> {
+        let run = self.runs.get(&job)?.iter().find(|(of, _)| *of == generation)?;
+        Some(&run.1)
+    }
+
+    /// Queues points for the store. Returns how many were dropped lately.
+    fn add(&mut self, batch: Batch) -> u64 {
+        let Some(store) = &self.store else { return 0 };
+        let job = JobId(batch.job);
+        let ticket = store.add(batch);
+        self.tickets.extend(ticket.map(|ticket| (job, ticket)));
+        store.take_dropped()
+    }
+
+    fn is_stored(&self, ticket: u64) -> bool {
+        self.store.as_ref().is_none_or(|store| store.is_stored(ticket))
+    }
+
+    /// Whether a worker may forget a task that is over now; otherwise the task waits until its points are stored.
+    fn may_forget(&mut self, node: NodeId, task: TaskId, now: Time) -> bool {
+        let ticket = self.tickets.get(&JobId(task.job_id)).copied();
+        match ticket.filter(|&ticket| !self.is_stored(ticket)) {
+            Some(ticket) => {
+                self.waiting.push_back(Forget { ticket, since: now, node, task });
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Takes out the next task whose points are stored by now, or that has waited long enough.
+    fn pop_stored(&mut self, now: Time) -> Option<(NodeId, TaskId)> {
+        let first = self.waiting.front()?;
+        if !self.is_stored(first.ticket) && now.since(first.since) < FORGET_AFTER_S {
+            return None;
+        }
+        self.waiting.pop_front().map(|Forget { node, task, .. }| (node, task))
+    }
+
+    /// Drops the records of a job that is over.
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.runs.remove(&job);
+        self.tickets.remove(&job);
     }
 }
 
@@ -55,17 +122,6 @@ pub(crate) fn refused_metrics(message: RefusedMetrics) -> Refused {
 }
 
 impl Dispatcher {
-    /// Notes which nodes run a job from now on.
-    pub(crate) fn note_run_nodes(&mut self, job: JobId) {
-        let Some(execution) = self.executions.get(&job) else { return };
-        let run = (execution.generation, execution.tasks.iter().map(|task| task.share.node).collect());
-        let runs = self.runs.entry(job).or_default();
-        runs.push_back(run);
-        if runs.len() > RUNS_MAX {
-            runs.pop_front();
-        }
-    }
-
     /// The rank of a node's task in a run of a job: the present run, the last one, or one that is remembered.
     fn rank_of(&self, task: TaskId, node: NodeId) -> Option<u32> {
         let job = JobId(task.job_id);
@@ -74,7 +130,7 @@ impl Dispatcher {
             return None;
         }
         let position = |nodes: &[NodeId]| nodes.iter().position(|own| *own == node).map(|rank| rank as u32);
-        if let Some(execution) = self.executions.get(&job).filter(|run| run.generation == task.generation) {
+        if let Some(execution) = self.tasks.execution(job).filter(|run| run.generation == task.generation) {
             let nodes: Vec<NodeId> = execution.tasks.iter().map(|task| task.share.node).collect();
             return position(&nodes);
         }
@@ -83,8 +139,7 @@ impl Dispatcher {
             let nodes: Vec<NodeId> = life.left().iter().map(|share| share.node).collect();
             return position(&nodes);
         }
-        let run = self.runs.get(&job)?.iter().find(|(generation, _)| *generation == task.generation)?;
-        position(&run.1)
+        position(self.tasks.curves.nodes_of(job, task.generation)?)
     }
 
     /// Hands the points of a message to the store.
@@ -99,7 +154,6 @@ impl Dispatcher {
             return;
         }
         let Some(rank) = self.rank_of(task, node) else { return };
-        let job = JobId(task.job_id);
         let mut room = MESSAGE_POINTS_MAX;
         let segment = |one: MetricPoints| {
             let points = one.step.iter().zip(&one.time_s).zip(&one.value);
@@ -111,14 +165,8 @@ impl Dispatcher {
         let named = points.into_iter().filter(|one| check_name(&one.name).is_ok()).take(NAMES_MAX);
         let points: Vec<(String, Segment)> =
             named.map(segment).filter(|(_, segment)| !segment.points.is_empty()).collect();
-        let Some(store) = &self.curves else { return };
-        let ticket =
-            store.add(Batch { job: job.0, run: task.generation, rank, points, refused: refused.cloned() });
-        let dropped = store.take_dropped();
-        if let Some(ticket) = ticket {
-            self.forgets.tickets.insert(job, ticket);
-        }
-        if dropped > 0 {
+        let (run, refused) = (task.generation, refused.cloned());
+        if self.tasks.curves.add(Batch { job: task.job_id, run, rank, points, refused }) > 0 {
             self.alert(
                 "points of metrics were dropped because the metric store cannot be written fast enough; they are sent again when \
                  workers connect again",
@@ -129,49 +177,32 @@ impl Dispatcher {
     /// Lets a worker forget a task that is over, now or when its points are stored.
     pub(crate) fn send_forget(&mut self, job: JobId, generation: u32, node: NodeId) {
         let task = TaskId { job_id: job.0, generation };
-        let is_stored = |ticket: &u64| self.curves.as_ref().is_none_or(|store| store.is_stored(*ticket));
-        match self.forgets.tickets.get(&job).copied().filter(|ticket| !is_stored(ticket)) {
-            Some(ticket) => {
-                let since = self.now();
-                self.forgets.waiting.push_back(Forget { ticket, since, node, task });
-            }
-            None => self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) })),
+        if self.tasks.curves.may_forget(node, task, self.clock.now()) {
+            self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
         }
     }
 
     /// Lets workers forget the tasks whose points are stored by now.
-    pub(crate) fn release_forgets(&mut self) {
+    pub(crate) fn release_stored(&mut self) {
         let now = self.now();
-        while let Some(first) = self.forgets.waiting.front() {
-            let is_stored = self.curves.as_ref().is_none_or(|store| store.is_stored(first.ticket));
-            if !is_stored && now.since(first.since) < FORGET_AFTER_S {
-                return;
-            }
-            if let Some(Forget { node, task, .. }) = self.forgets.waiting.pop_front() {
-                self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
-            }
+        while let Some((node, task)) = self.tasks.curves.pop_stored(now) {
+            self.send(node, to_worker::Message::Forget(ForgetTask { task: Some(task) }));
         }
     }
 
     /// Whether a job is to fail because a metric is NaN or infinite.
     pub(crate) fn fails_by_nan(&self, job: JobId) -> bool {
-        let is_noted = self.kept.reasons.get(&job.0).is_some_and(|reason| reason.ends_with(ON_NAN));
+        let is_noted = self.log.state.reasons.get(&job.0).is_some_and(|reason| reason.ends_with(ON_NAN));
         is_noted && self.spec(job).is_some_and(|spec| spec.on_nan() == OnNan::NanFail)
-    }
-
-    /// Drops what is remembered of a job that is over.
-    pub(crate) fn end_points(&mut self, job: JobId) {
-        self.runs.remove(&job);
-        self.forgets.tickets.remove(&job);
     }
 
     /// Acts on metrics of a job that are NaN or infinite, as its owner wants it.
     pub(crate) fn look_at_numbers(&mut self, job: JobId) {
-        let Some(progress) = self.progress.get(&job) else { return };
+        let Some(progress) = self.tasks.progress(job) else { return };
         let Some(remark) = progress.not_finite() else { return };
         let on_nan = self.spec(job).map_or(OnNan::NanIgnore, |spec| spec.on_nan());
         let is_running = self.engine.state().job(job).phase == Phase::Running;
-        if on_nan == OnNan::NanIgnore || !is_running || self.kept.reasons.contains_key(&job.0) {
+        if on_nan == OnNan::NanIgnore || !is_running || self.log.state.reasons.contains_key(&job.0) {
             return;
         }
         let how = if on_nan == OnNan::NanFail { "fails" } else { "is stopped" };
@@ -180,12 +211,7 @@ impl Dispatcher {
         if on_nan == OnNan::NanStop {
             return self.engine_command(Command::CancelJob(job));
         }
-        let Some(execution) = self.executions.get_mut(&job) else { return };
-        execution.is_stopping = true;
-        let generation = execution.generation;
-        for node in execution.open_nodes() {
-            self.send_stop(job, generation, node);
-        }
+        self.stop_tasks(job);
     }
 }
 

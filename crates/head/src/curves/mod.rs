@@ -2,7 +2,7 @@
 //!
 //! A thread of its own writes it behind a bounded queue, so that it never holds up the dispatcher. What cannot be queued or written is
 //! dropped and reported; workers send all points of their tasks again whenever they register. A worker keeps the points of a task that is
-//! over until they are stored (see [`Forgets`]).
+//! over until they are stored (see [`CurveIntake`]).
 
 mod intake;
 mod table;
@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 use wharf_proto::JobMetrics;
 
-pub(crate) use intake::{Forgets, Run, refused_metrics};
+pub(crate) use intake::{CurveIntake, refused_metrics};
 pub(crate) use table::Batch;
 
 use crate::dispatcher::clock::unix_s;
@@ -62,6 +62,15 @@ struct Shared {
     stored: AtomicU64,
     /// Points that were dropped because the queue was full.
     dropped: AtomicU64,
+}
+
+/// Stored metrics that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CurveReadError {
+    #[error(transparent)]
+    Thread(#[from] tokio::task::JoinError),
+    #[error("cannot read the metric store")]
+    Store(#[from] rusqlite::Error),
 }
 
 /// A handle to the store.
@@ -127,7 +136,11 @@ impl CurveStore {
     ///
     /// # Errors
     /// Where the store cannot be read.
-    pub(crate) async fn read(&self, jobs: Vec<u32>, names: Vec<String>) -> Result<Vec<JobMetrics>, String> {
+    pub(crate) async fn read(
+        &self,
+        jobs: Vec<u32>,
+        names: Vec<String>,
+    ) -> Result<Vec<JobMetrics>, CurveReadError> {
         let (reply, flushed) = oneshot::channel();
         if self.sender.send(Message::Flush(reply)).is_ok() {
             // What is not written by then is not shown yet.
@@ -146,8 +159,7 @@ impl CurveStore {
             connection.busy_timeout(FLUSH_PATIENCE)?;
             jobs.into_iter().map(|job| table::read(&connection, job, &names)).collect()
         };
-        let found = tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
-        found.map_err(|error| format!("cannot read the metric store: {error}"))
+        Ok(tokio::task::spawn_blocking(read).await??)
     }
 }
 

@@ -1,13 +1,46 @@
-//! The dispatcher's present.
+//! The dispatcher's time.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use wharf_core::Time;
 
-/// Tells the engine's time. The head's own follows the wall; tests drive theirs by hand.
+/// The source of the engine's time. The head's own follows the wall; tests drive theirs by hand.
 pub(crate) trait Clock: Send {
-    /// The present, never earlier than what it told before.
+    /// The present, never earlier than what it returned before.
     fn now(&self) -> Time;
+}
+
+/// The engine's time, and its place in the calendar.
+pub(crate) struct EngineClock {
+    clock: Box<dyn Clock>,
+    epoch_unix_s: f64,
+}
+
+impl EngineClock {
+    /// The engine's time began at `epoch_unix_s`.
+    pub(crate) fn new(clock: Box<dyn Clock>, epoch_unix_s: f64) -> Self {
+        Self { clock, epoch_unix_s }
+    }
+
+    /// The engine's present.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// When the engine's time began, in seconds since the Unix epoch.
+    pub(crate) fn epoch_unix_s(&self) -> f64 {
+        self.epoch_unix_s
+    }
+
+    /// A time of the engine in seconds since the Unix epoch.
+    pub(crate) fn unix_s(&self, time: Time) -> f64 {
+        self.epoch_unix_s + time.seconds()
+    }
+
+    /// A time that is given in seconds since the Unix epoch, where it is in the future.
+    pub(crate) fn future(&self, unix_s: f64) -> Option<Time> {
+        Time::try_new(unix_s - self.epoch_unix_s).filter(|time| *time > self.now())
+    }
 }
 
 /// Time as it passes. Corrections of the machine's clock while the head runs do not disturb it.
@@ -17,7 +50,7 @@ pub(crate) struct Wall {
 }
 
 impl Wall {
-    /// A clock that goes on from `last`, for an engine whose time began at `epoch_unix_s`.
+    /// A clock that continues from `last`, for an engine whose time began at `epoch_unix_s`.
     pub(crate) fn new(epoch_unix_s: f64, last: Time) -> Self {
         Self { began: Instant::now(), offset_s: (unix_s() - epoch_unix_s).max(last.seconds()) }
     }

@@ -1,23 +1,19 @@
-//! A panic while one input or decision is handled ends neither the head nor anything that others have asked for.
+//! A panic while one input or decision is handled ends neither the head nor any other request.
 //!
 //! What the input has changed in memory is discarded with everything else there: the state is rebuilt from the journal, and workers
 //! report again what they run. *Invariant: what was acknowledged before the panic is durable, and what caused it is not.*
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use wharf_core::{ClusterSpec, Engine, Regime, State, Time};
 
-use crate::dispatcher::incarnation::SentMark;
 use crate::dispatcher::incident::{self, Incident};
-use crate::dispatcher::journal_log::News;
+use crate::dispatcher::outbox::OutboxLength;
+use crate::dispatcher::request_error::RequestError;
 use crate::dispatcher::{Dispatcher, Input};
-use crate::jobs::array_limits::Rooms;
-use crate::jobs::batch::Batches;
-use crate::jobs::dependencies::Gates;
 use crate::journal::{Journal, JournalError, Replayed};
-use crate::policy::active_policy::{MakeRegime, PolicyChoice};
+use crate::policy::active_policy::{MakeRegime, PolicyChoice, UnusablePolicy};
 use crate::policy::limits::{AppliedLimits, govern};
-use crate::tasks::ports::Ports;
 
 /// A policy that panics so often within so many seconds is replaced, also where the state changes between.
 const POLICY_PANICS_MAX: usize = 3;
@@ -30,10 +26,10 @@ const FALLBACK: &str = "fifo";
 const BACKOFF_FIRST_S: f64 = 1.0;
 const BACKOFF_MAX_S: f64 = 60.0;
 
-/// How long a node is not let in whose messages cause panics, at most.
+/// How long a node whose messages cause panics is refused, at most.
 const SHUT_OUT_MAX_S: f64 = 600.0;
 
-/// What is known of panics.
+/// Panics lately, and what is left alone because of them.
 #[derive(Default)]
 pub(crate) struct Containment {
     /// Where in the journal the policy panicked lately, and when.
@@ -41,10 +37,10 @@ pub(crate) struct Containment {
     /// Panics in a row of what is due by itself; until when it is left alone.
     in_a_row: i32,
     quiet_until: Option<Time>,
-    /// Nodes whose messages have caused panics: how often, and until when they are not let in.
+    /// Nodes whose messages have caused panics: how often, and until when they are refused.
     shut_out: BTreeMap<String, (i32, Time)>,
     /// Why the state could not be rebuilt.
-    pub(crate) failure: Option<JournalError>,
+    failure: Option<JournalError>,
 }
 
 impl Containment {
@@ -58,17 +54,56 @@ impl Containment {
         self.quiet_until
     }
 
-    /// It went well.
-    pub(crate) fn calm_down(&mut self) {
+    /// What is due by itself was done without a panic.
+    pub(crate) fn reset_backoff(&mut self) {
         (self.in_a_row, self.quiet_until) = (0, None);
     }
+
+    /// After a panic of what is due by itself: it is left alone for a while, so that the head serves everything else.
+    pub(crate) fn back_off(&mut self, incident: &Incident, now: Time) {
+        // A policy that is called again, or was replaced, is given the chance at once.
+        let is_first = incident.is_policy && self.in_a_row < POLICY_PANICS_MAX as i32;
+        let delay_s = if is_first { 0.0 } else { backoff_s(self.in_a_row, BACKOFF_MAX_S) };
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.quiet_until = Some(now.plus(delay_s));
+    }
+
+    /// Notes a panic of the policy. Returns whether it panicked twice on the same state, or again and again.
+    fn is_policy_broken(&mut self, sequence: i64, now: Time) -> bool {
+        self.policy_panics.retain(|(_, at)| now.since(*at) <= POLICY_WINDOW_S);
+        self.policy_panics.push((sequence, now));
+        let same = self.policy_panics.iter().filter(|(at, _)| *at == sequence).count();
+        same >= 2 || self.policy_panics.len() >= POLICY_PANICS_MAX
+    }
+
+    /// Refuses a node whose messages cause panics for a while. Returns for how long, in seconds.
+    fn shut_out(&mut self, node: &str, now: Time) -> f64 {
+        self.shut_out.retain(|_, (_, until)| now.since(*until) < SHUT_OUT_MAX_S);
+        let (times, until) = self.shut_out.entry(node.to_owned()).or_insert((0, now));
+        let delay_s = backoff_s(*times, SHUT_OUT_MAX_S);
+        (*times, *until) = (times.saturating_add(1), now.plus(delay_s));
+        delay_s
+    }
+
+    /// Whether a node is refused for now.
+    pub(crate) fn is_shut_out(&self, node: &str, now: Time) -> bool {
+        self.shut_out.get(node).is_some_and(|(_, until)| now < *until)
+    }
+
+    /// Takes out why the state could not be rebuilt.
+    pub(crate) fn take_failure(&mut self) -> Option<JournalError> {
+        self.failure.take()
+    }
+}
+
+fn backoff_s(times: i32, most_s: f64) -> f64 {
+    (BACKOFF_FIRST_S * f64::from(times.min(10)).exp2()).min(most_s)
 }
 
 /// What was there before an input was handled.
 pub(crate) struct Savepoint {
     pending: usize,
-    replies: usize,
-    notices: usize,
+    outbox: OutboxLength,
 }
 
 /// An engine over a replayed state; under [`FALLBACK`] where the policy cannot take it over.
@@ -90,10 +125,10 @@ pub(crate) fn resume(
     let mut again = journal.replay()?;
     let mut state = State::new(&ClusterSpec::default(), 1);
     std::mem::swap(&mut state, &mut again.state);
-    let unusable = |problem: String| journal.unusable(problem);
-    let limits = AppliedLimits::parse(again.kept.limits.as_ref()).unwrap_or_default();
-    let regime = make(&fallback()).map_err(unusable)?;
-    let regime = govern(regime, &limits, again.kept.limits.as_ref(), again.epoch_unix_s);
+    let unusable = |reason: String| journal.unusable(reason);
+    let limits = AppliedLimits::parse(again.head_state.limits.as_ref()).unwrap_or_default();
+    let regime = make(&fallback()).map_err(|unmade| unusable(unmade.reason))?;
+    let regime = govern(regime, &limits, again.head_state.limits.as_ref(), again.epoch_unix_s);
     let engine = incident::catch(|| Engine::resume(last, state, regime));
     engine.map(|engine| (engine, again, Some(incident))).map_err(|incident| unusable(incident.details))
 }
@@ -105,64 +140,45 @@ pub(crate) fn fallback() -> PolicyChoice {
 
 impl Dispatcher {
     pub(crate) fn savepoint(&self) -> Savepoint {
-        Savepoint {
-            pending: self.journal.pending_count(),
-            replies: self.replies.len(),
-            notices: self.notices.len(),
-        }
+        Savepoint { pending: self.log.journal.pending_count(), outbox: self.outbox.length() }
     }
 
     /// Handles a request; where that panics its changes are discarded and the requester gets the incident.
-    pub(crate) fn attempt<T>(
+    pub(crate) fn attempt<T, E: Into<RequestError>>(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, String>,
-    ) -> Result<T, String> {
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, RequestError> {
         let saved = self.savepoint();
-        incident::catch(|| work(self)).unwrap_or_else(|incident| {
-            self.contain(saved, &incident);
-            Err(incident.to_string())
-        })
+        match incident::catch(|| work(self)) {
+            Ok(result) => result.map_err(Into::into),
+            Err(incident) => {
+                self.contain(saved, &incident);
+                Err(incident.into())
+            }
+        }
     }
 
     /// Discards what has been done since then, keeps what was done before, and begins again from there.
     pub(crate) fn contain(&mut self, saved: Savepoint, incident: &Incident) {
-        self.journal.truncate_pending(saved.pending);
-        self.replies.truncate(saved.replies);
-        self.notices.truncate(saved.notices);
+        self.log.journal.truncate_pending(saved.pending);
+        self.outbox.truncate(saved.outbox);
         if let Err(error) = self.commit() {
             return self.storage_failed(&error);
         }
-        self.deliver(None);
+        self.outbox.deliver(None);
         if incident.is_policy {
             self.policy_panicked();
         }
         self.rebuild();
     }
 
-    /// After a panic of what is due by itself: it is left alone for a while, so that the head serves everything else.
-    pub(crate) fn back_off(&mut self, incident: &Incident) {
-        let containment = &mut self.containment;
-        // A policy that is asked again, or was replaced, is given the chance at once.
-        let is_first = incident.is_policy && containment.in_a_row < POLICY_PANICS_MAX as i32;
-        let delay_s = if is_first {
-            0.0
-        } else {
-            (BACKOFF_FIRST_S * f64::from(containment.in_a_row.min(10)).exp2()).min(BACKOFF_MAX_S)
-        };
-        containment.in_a_row = containment.in_a_row.saturating_add(1);
-        self.containment.quiet_until = Some(self.now().plus(delay_s));
-    }
-
     /// Replaces a policy that panics twice on the same state, or again and again.
     fn policy_panicked(&mut self) {
-        let (sequence, now) = (self.journal.sequence(), self.now());
-        let panics = &mut self.containment.policy_panics;
-        panics.retain(|(_, at)| now.since(*at) <= POLICY_WINDOW_S);
-        panics.push((sequence, now));
-        let same = panics.iter().filter(|(at, _)| *at == sequence).count();
-        let name = self.kept.policy.as_ref().map_or("", |choice| &choice.name).to_owned();
-        if (same >= 2 || panics.len() >= POLICY_PANICS_MAX) && name != FALLBACK {
-            panics.clear();
+        let (sequence, now) = (self.log.journal.sequence(), self.now());
+        let is_broken = self.containment.is_policy_broken(sequence, now);
+        let name = self.log.state.policy_name().to_owned();
+        if is_broken && name != FALLBACK {
+            self.containment.policy_panics.clear();
             self.replace_policy(&name);
         }
     }
@@ -184,30 +200,26 @@ impl Dispatcher {
         match input {
             Input::Attach { register, .. } => Some(register.node.clone()),
             Input::FromWorker { session, .. } => {
-                let node = *self.node_of_session.get(session)?;
+                let node = self.nodes.connections.node_of(*session)?;
                 Some(self.engine.state().topology().node(node).spec.name.to_string())
             }
             _ => None,
         }
     }
 
-    /// Does not let a node in for a while whose messages cause panics: each would disturb all others.
+    /// Refuses a node whose messages cause panics for a while: each would disturb all others.
     pub(crate) fn shut_out(&mut self, node: &str, incident: &Incident) {
         let now = self.now();
-        let all = &mut self.containment.shut_out;
-        all.retain(|_, (_, until)| now.since(*until) < SHUT_OUT_MAX_S);
-        let (times, until) = all.entry(node.to_owned()).or_insert((0, now));
-        let delay_s = (BACKOFF_FIRST_S * f64::from((*times).min(10)).exp2()).min(SHUT_OUT_MAX_S);
-        (*times, *until) = (times.saturating_add(1), now.plus(delay_s));
+        let delay_s = self.containment.shut_out(node, now);
         self.alert(&format!(
             "a message of node {node} caused incident {}: the node is not let in for {delay_s:.0} s",
             incident.id
         ));
     }
 
-    /// Whether a node is not let in for now.
+    /// Whether a node is refused for now.
     pub(crate) fn is_shut_out(&self, node: &str) -> bool {
-        self.containment.shut_out.get(node).is_some_and(|(_, until)| self.now() < *until)
+        self.containment.is_shut_out(node, self.now())
     }
 
     /// Puts incidents into the log and among the alerts.
@@ -219,13 +231,13 @@ impl Dispatcher {
     }
 
     /// Builds everything in memory anew from the journal. Connections of workers are closed: they connect again and report what they
-    /// run. Those who wait for jobs and read output are kept.
+    /// run. Clients that wait for jobs or read output stay connected.
     pub(crate) fn rebuild(&mut self) {
-        self.journal.truncate_pending(0);
+        self.log.journal.truncate_pending(0);
         match self.replayed() {
             Ok((engine, replayed, None)) => self.load(engine, replayed),
             Ok((engine, replayed, Some(_))) => {
-                let name = self.kept.policy.as_ref().map_or("", |choice| &choice.name).to_owned();
+                let name = self.log.state.policy_name().to_owned();
                 self.load(engine, replayed);
                 self.replace_policy(&name);
             }
@@ -235,35 +247,28 @@ impl Dispatcher {
     }
 
     fn replayed(&mut self) -> Result<(Engine, Replayed, Option<Incident>), JournalError> {
-        let replayed = self.journal.replay()?;
-        self.sharing = AppliedLimits::parse(replayed.kept.limits.as_ref()).unwrap_or_default();
-        let choice = replayed.kept.policy.clone().unwrap_or_else(fallback);
-        let made = incident::catch(|| (self.make)(&choice)).unwrap_or_else(|incident| Err(incident.details));
-        let unusable = |problem| self.journal.unusable(problem);
-        let regime = made.or_else(|_| (self.make)(&fallback())).map_err(unusable)?;
-        let regime = govern(regime, &self.sharing, replayed.kept.limits.as_ref(), replayed.epoch_unix_s);
-        resume(&mut self.journal, replayed, regime, &self.make.clone())
+        let journal = &mut self.log.journal;
+        let replayed = journal.replay()?;
+        let applied = replayed.head_state.limits.as_ref();
+        self.policy.load(applied);
+        let choice = replayed.head_state.policy.clone().unwrap_or_else(fallback);
+        let make = self.policy.make.clone();
+        let made = incident::catch(|| make(&choice))
+            .unwrap_or_else(|incident| Err(UnusablePolicy { reason: incident.details }));
+        let regime = made.or_else(|_| make(&fallback())).map_err(|unmade| journal.unusable(unmade.reason))?;
+        let regime = self.policy.govern(regime, applied, replayed.epoch_unix_s);
+        resume(journal, replayed, regime, &make)
     }
 
     /// Takes a replayed state over in place of the present one.
     fn load(&mut self, engine: Engine, replayed: Replayed) {
-        let Replayed { specs, kept, quarantined, .. } = replayed;
-        (self.engine, self.specs, self.kept) = (engine, specs, kept);
-        (self.gates, self.batches) = (Gates::default(), Batches::default());
-        (self.live, self.rooms) = (BTreeMap::new(), Rooms::default());
-        self.array_live = BTreeMap::new();
-        self.executions = BTreeMap::new();
-        self.sessions = BTreeMap::new();
-        self.node_of_session = BTreeMap::new();
-        self.progress = BTreeMap::new();
-        self.delays = BTreeSet::new();
-        self.watches = BTreeMap::new();
-        self.ports = Ports::default();
-        self.limits = BTreeMap::new();
-        self.outgoing = BTreeMap::new();
-        self.parked = Vec::new();
-        self.news = News::default();
-        self.sent_mark = SentMark::default();
+        let Replayed { specs, head_state, quarantined, .. } = replayed;
+        self.engine = engine;
+        self.log.load(head_state);
+        self.jobs.load(specs);
+        self.tasks.reset();
+        self.nodes.connections.reset();
+        self.outbox.reset();
         self.report_quarantined(&quarantined);
         self.recover();
         self.release_waiters();

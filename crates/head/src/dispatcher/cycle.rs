@@ -1,9 +1,8 @@
-//! The dispatcher's loop: a batch of inputs, what is due, durable, told.
+//! The dispatcher's loop: a batch of inputs and due timers, made durable, then published.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use wharf_core::Time;
 use wharf_proto::{HeadMark, Refusal, ToWorkerBatch};
 
@@ -15,9 +14,6 @@ use crate::nodes::worker_outbox::NotSent;
 
 /// Inputs handled before they are made durable together.
 const BATCH_MAX: usize = 512;
-
-/// Called when everything is durable, or with the reason why it is not.
-pub(crate) type Reply = Box<dyn FnOnce(Option<&str>) + Send>;
 
 impl Dispatcher {
     /// Serves until requested to stop.
@@ -45,7 +41,7 @@ impl Dispatcher {
                 // A panic of the containment itself: what is durable is all that is left.
                 Err(incident) => match incident::catch(|| self.rebuild()) {
                     Ok(()) => {}
-                    Err(_) => return Err(self.journal.unusable(incident.details)),
+                    Err(_) => return Err(self.log.journal.unusable(incident.details)),
                 },
             }
         }
@@ -60,17 +56,18 @@ impl Dispatcher {
         let _step = meter.step();
         self.probe_storage();
         let mut is_last = false;
-        for input in self.take_deferred().into_iter().chain(inputs) {
+        let deferred = self.nodes.reports.take_deferred(self.clock.now());
+        for input in deferred.into_iter().chain(inputs) {
             meter.note_input();
             is_last |= matches!(input, Input::Stop);
             self.take(input);
         }
         self.advance();
-        if self.journal.is_snapshot_due() && self.stalled.is_none() {
+        if self.log.journal.is_snapshot_due() && !self.log.is_stalled() {
             self.snapshot();
         }
         self.report_incidents();
-        match self.containment.failure.take() {
+        match self.containment.take_failure() {
             Some(error) => Err(error),
             None => Ok(is_last),
         }
@@ -95,137 +92,99 @@ impl Dispatcher {
         }
     }
 
-    /// Does what is due, decides, makes everything durable and tells it.
+    /// Does what is due, decides, makes everything durable and publishes it.
     fn advance(&mut self) {
-        if self.stalled.is_some() {
+        if self.log.is_stalled() {
             // Workers are asked for output only. What they were sent before may be more than this state contains.
-            self.send_outgoing(None);
-            return self.deliver(None);
+            self.send_messages(None);
+            return self.outbox.deliver(None);
         }
-        if !self.containment.is_quiet(self.now()) {
+        let now = self.now();
+        if !self.containment.is_quiet(now) {
             let saved = self.savepoint();
             let done = incident::catch(|| {
                 self.expire();
                 self.settle();
             });
             match done {
-                Ok(()) => self.containment.calm_down(),
+                Ok(()) => self.containment.reset_backoff(),
                 Err(incident) => {
                     self.contain(saved, &incident);
-                    self.back_off(&incident);
+                    self.containment.back_off(&incident, self.clock.now());
                 }
             }
         }
         if let Err(error) = self.commit() {
             return self.storage_failed(&error);
         }
-        // Everything is durable: workers that have not been told connect again.
-        if incident::catch(|| self.tell_everyone()).is_err() {
-            let _ = incident::catch(|| self.deliver(None));
+        // Everything is durable: workers that have not been sent theirs connect again.
+        if incident::catch(|| self.publish()).is_err() {
+            let _ = incident::catch(|| self.outbox.deliver(None));
             self.rebuild();
         }
     }
 
-    /// Keeps an image of everything. Without it the next start replays more.
+    /// Stores an image of everything. Without it the next start replays more.
     fn snapshot(&mut self) {
         let now = self.now();
-        let Self { journal, engine, kept, .. } = self;
-        let problem = match incident::catch(|| journal.snapshot(engine.state(), kept, now)) {
+        let (log, engine) = (&mut self.log, &self.engine);
+        let problem = match incident::catch(|| log.journal.snapshot(engine.state(), &log.state, now)) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(incident) => format!("incident {}", incident.id),
         };
-        self.journal.defer_snapshot();
+        self.log.journal.defer_snapshot();
         self.alert(&format!("the journal's snapshot failed and is tried again later: {problem}"));
     }
 
     /// When something is due even if nothing comes in.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if let Some(stall) = &self.stalled {
-            return Some(stall.next_due());
+        if let Some(probe) = self.log.next_probe() {
+            return Some(probe);
         }
-        let missing = self.missing.values().min().copied();
-        let limit = self.limits.keys().next().map(|&(at, _)| at);
-        let delay = self.delays.first().map(|&(until, _)| until);
-        let batch = self.batches.next_due();
-        let due = [missing, limit, delay, batch, self.next_stall_look(), self.engine.next_decision()];
+        let (nodes, tasks) = (self.nodes.connections.next_due(), self.tasks.next_stall_look());
+        let due = [nodes, self.jobs.next_due(), tasks, self.engine.next_decision()];
         let due = due.into_iter().flatten().min();
         // What is left alone after a panic is not due before that is over.
         let due = match self.containment.next_due() {
             Some(until) => Some(due.map_or(until, |due| due.max(until))),
             None => due,
         };
-        [due, self.reports.next_due(), self.forgets.next_due(self.now())].into_iter().flatten().min()
+        let stored = self.tasks.curves.next_due(self.now());
+        [due, self.nodes.reports.next_due(), stored].into_iter().flatten().min()
     }
 
     /// Makes what has happened so far durable.
     pub(crate) fn commit(&mut self) -> Result<(), JournalError> {
-        let (events, began) = (self.journal.pending_count(), Instant::now());
-        self.journal.commit()?;
+        let journal = &mut self.log.journal;
+        let (events, began) = (journal.pending_count(), Instant::now());
+        journal.commit()?;
         if events > 0 {
-            self.meter.note_commit(events, self.journal.sequence(), began.elapsed());
+            self.meter.note_commit(events, journal.sequence(), began.elapsed());
         }
         Ok(())
     }
 
-    /// Does something once everything is durable.
-    pub(crate) fn reply(&mut self, reply: impl FnOnce() + Send + 'static) {
-        self.replies.push(Box::new(move |failed| {
-            if failed.is_none() {
-                reply();
-            }
-        }));
+    /// Everything is durable: sends it to workers, clients and owners of jobs.
+    fn publish(&mut self) {
+        crate::dispatcher::fault_points::point("publish");
+        self.release_stored();
+        let (mark, now) = (self.mark(), self.now());
+        self.outbox.address_if_due(&mark, now, self.nodes.connections.connected());
+        self.send_messages(Some(&mark));
+        self.outbox.deliver(None);
     }
 
-    /// Answers a request once everything is durable, or tells why it is not.
-    pub(crate) fn answer<T: Send + 'static>(
-        &mut self,
-        to: oneshot::Sender<Result<T, String>>,
-        answer: Result<T, String>,
-    ) {
-        self.replies.push(Box::new(move |failed| {
-            // The client may have gone.
-            let _ = to.send(failed.map_or(answer, |reason| Err(reason.to_owned())));
-        }));
-    }
-
-    /// Everything is durable, or failed for this reason: tells those who asked.
-    pub(crate) fn deliver(&mut self, failed: Option<&str>) {
-        for reply in std::mem::take(&mut self.replies) {
-            reply(failed);
-        }
-        for notice in std::mem::take(&mut self.notices) {
-            self.teller.tell(notice);
-        }
-    }
-
-    /// Everything is durable: tell workers and people.
-    fn tell_everyone(&mut self) {
-        crate::dispatcher::fault_points::point("tell");
-        self.release_forgets();
-        if self.is_mark_due() {
-            for &node in self.sessions.keys() {
-                self.outgoing.entry(node).or_default();
-            }
-        }
-        let mark = self.mark();
-        self.send_outgoing(Some(&mark));
-        self.deliver(None);
-    }
-
-    fn send_outgoing(&mut self, mark: Option<&HeadMark>) {
-        for (node, messages) in std::mem::take(&mut self.outgoing) {
-            if let Some(session) = self.sessions.get(&node) {
-                // A session that just broke is noticed by its own task.
-                let sent = session.sender.send(ToWorkerBatch { messages, mark: mark.cloned() });
-                if sent == Err(NotSent::Behind) {
-                    let id = session.id;
-                    self.detach(id);
-                    self.warn(&format!(
-                        "node {} is not reading its messages: disconnected",
-                        self.node_name(node)
-                    ));
-                }
+    fn send_messages(&mut self, mark: Option<&HeadMark>) {
+        for (node, messages) in self.outbox.take_messages() {
+            let Some(session) = self.nodes.connections.session(node) else { continue };
+            // A session that just broke is noticed by its own task.
+            let sent = session.sender.send(ToWorkerBatch { messages, mark: mark.cloned() });
+            if sent == Err(NotSent::Behind) {
+                let id = session.id;
+                self.detach(id);
+                let name = self.node_name(node);
+                self.alerts.warn(&format!("node {name} is not reading its messages: disconnected"));
             }
         }
     }

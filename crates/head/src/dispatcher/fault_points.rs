@@ -1,4 +1,4 @@
-//! Places where tests let the head panic. In a program that is no test they are empty.
+//! Places where tests make the head panic. Outside tests they are empty.
 
 #[cfg(test)]
 use std::{cell::RefCell, collections::BTreeMap};
@@ -8,7 +8,7 @@ thread_local! {
     static ARMED: RefCell<BTreeMap<&'static str, u32>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Lets the next so many passes of a place panic.
+/// Makes the next passes of a place panic.
 #[cfg(test)]
 pub(crate) fn arm(place: &'static str, times: u32) {
     ARMED.with_borrow_mut(|armed| armed.insert(place, times));

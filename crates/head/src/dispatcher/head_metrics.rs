@@ -30,7 +30,7 @@ pub(crate) struct Census {
     pub(crate) nodes: BTreeMap<&'static str, u32>,
     /// By type and state.
     pub(crate) devices: BTreeMap<(String, &'static str), u32>,
-    /// Of those that jobs have, by type: which do nothing, as far as workers tell.
+    /// Allocated devices that are idle, as reported by workers, by type.
     pub(crate) idle: BTreeMap<String, u32>,
     /// By node: the size of its worker's file system and what is available of it, in bytes.
     pub(crate) disks: BTreeMap<String, (u64, u64)>,
@@ -43,7 +43,7 @@ pub(crate) struct Meter {
     busy_since: AtomicU64,
     /// The last event that is durable.
     committed: watch::Sender<i64>,
-    /// Locked while gauges are set and read: what is told is of one moment.
+    /// Locked while gauges are set and read: an answer is of one moment.
     registry: Mutex<Registry>,
     submitted: Counter,
     ended: Counters,
@@ -194,7 +194,7 @@ impl Meter {
         self.busy_for() >= STALLED_AFTER
     }
 
-    /// Hears of the last event that is durable, as it changes.
+    /// The last event that is durable, as it changes.
     pub(crate) fn committed(&self) -> watch::Receiver<i64> {
         self.committed.subscribe()
     }
@@ -214,7 +214,7 @@ impl Meter {
         self.decision_time.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn note_trouble(&self, policy: &str, fallbacks: u64, refusals: u64) {
+    pub(crate) fn note_degraded(&self, policy: &str, fallbacks: u64, refusals: u64) {
         for (counters, count) in [(&self.fallbacks, fallbacks), (&self.refusals, refusals)] {
             counters.get_or_create(&by_policy(policy)).inc_by(count);
         }
@@ -248,8 +248,8 @@ impl Meter {
         }
     }
 
-    /// Everything in OpenMetrics' text form. Without a census only what can be told without the dispatcher.
-    pub(crate) fn tell(&self, census: Option<&Census>) -> Result<String, std::fmt::Error> {
+    /// All metrics in OpenMetrics' text form; without a census only those that need no dispatcher.
+    pub(crate) fn render(&self, census: Option<&Census>) -> Result<String, std::fmt::Error> {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_stalled.set(self.is_stalled().into());
         self.busy.set(self.busy_for().as_secs_f64());
@@ -333,7 +333,7 @@ mod tests {
         let mut census =
             Census { policy: "x\"} 1\nwharf_jobs{state=\"running".to_owned(), ..Census::default() };
         census.devices.insert(("v100\\\"\n<script>".to_owned(), "free"), 4);
-        let text = Meter::default().tell(Some(&census)).unwrap();
+        let text = Meter::default().render(Some(&census)).unwrap();
         assert!(!text.contains("\nwharf_jobs{"), "{text}");
         assert!(text.contains("wharf_devices{type=\"v100___<script>\",state=\"free\"} 4\n"), "{text}");
         assert!(text.ends_with("# EOF\n"));
@@ -348,9 +348,9 @@ mod tests {
         let old = Meter { began: meter.began - STALLED_AFTER * 2, ..Meter::default() };
         old.busy_since.store(1, Ordering::Relaxed);
         assert!(old.is_stalled());
-        assert!(old.tell(None).unwrap().contains("wharf_dispatcher_stalled 1\n"));
+        assert!(old.render(None).unwrap().contains("wharf_dispatcher_stalled 1\n"));
         drop(step);
         assert_eq!(meter.busy_for(), Duration::ZERO);
-        assert!(meter.tell(None).unwrap().contains("wharf_dispatcher_stalled 0\n"));
+        assert!(meter.render(None).unwrap().contains("wharf_dispatcher_stalled 0\n"));
     }
 }

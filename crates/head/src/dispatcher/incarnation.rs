@@ -4,12 +4,12 @@
 //! requests: its end was lost, its file is a copy, or a worker has been sent more than it contains. Ids that may have been
 //! acknowledged are skipped then. *Invariant: an id is reserved on disk before it is acknowledged* (`journal/mark.rs`).
 
-use wharf_core::{Command, JobId, NodeId, Time};
+use wharf_core::{Command, JobId};
 use wharf_proto::{HeadMark, Register};
 use wharf_tls::random_hex;
 
+use crate::dispatcher::Dispatcher;
 use crate::dispatcher::clock::unix_s;
-use crate::dispatcher::{Dispatcher, Input};
 use crate::journal::ID_BLOCK;
 use crate::journal::record::Record;
 
@@ -17,63 +17,27 @@ use crate::journal::record::Record;
 /// lie.
 const REPORTED_SKIP_MAX: u32 = 100_000;
 
-/// Seconds between two marks for workers that are sent nothing else.
-const MARKS_APART_S: f64 = 1.0;
-
-/// Submissions that wait for workers' reports, at most.
-const DEFERRED_MAX: usize = 256;
-
 /// Tasks of one node that an alert names.
 const NAMED_MAX: usize = 10;
 
-/// Submissions that wait for the reports of workers.
-///
-/// A head that was just started may be an older copy, which only workers know. Submissions wait until the nodes of the journal have
-/// reported, for a few seconds at most.
-#[derive(Default)]
-pub(crate) struct Reports {
-    awaited: Vec<NodeId>,
-    until: Option<Time>,
-    deferred: Vec<Input>,
-}
-
-impl Reports {
-    /// Whether nodes have not reported yet that may still be waited for.
-    pub(crate) fn is_awaited(&self, now: Time) -> bool {
-        !self.awaited.is_empty() && self.until.is_some_and(|until| now < until)
-    }
-
-    /// Lets a submission wait; where too many do it is refused.
-    pub(crate) fn defer(&mut self, submission: Input) {
-        match submission {
-            Input::Submit { reply, .. } if self.deferred.len() >= DEFERRED_MAX => {
-                let reason = "the head was just started and waits for its workers; try again in some seconds";
-                // The client may have gone.
-                let _ = reply.send(Err(reason.to_owned()));
-            }
-            submission => self.deferred.push(submission),
-        }
-    }
-
-    pub(crate) fn next_due(&self) -> Option<Time> {
-        let due = if self.awaited.is_empty() { Some(Time::ZERO) } else { self.until };
-        due.filter(|_| !self.deferred.is_empty())
-    }
-}
-
-/// What workers were sent last without being sent anything else.
-#[derive(Default)]
-pub(crate) struct SentMark {
-    at: Option<Time>,
-    mark: HeadMark,
+/// A worker's report would skip too many ids.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "node {node} is refused: it reports job ids up to {reported}, far beyond {next}, where those of this head end; hint: empty the \
+     worker's state directory, if it belonged to another cluster"
+)]
+pub(crate) struct IdsOutOfRange {
+    node: String,
+    reported: u32,
+    next: u32,
 }
 
 impl Dispatcher {
     /// Begins an incarnation after a start, where the journal has none or may lack something.
     pub(crate) fn identify(&mut self) {
-        match self.journal.discontinuity() {
+        match self.log.journal.discontinuity() {
             Some(reason) => self.begin_incarnation(&reason, None, 0),
-            None if self.kept.incarnations.is_empty() => {
+            None if self.log.state.incarnations.is_empty() => {
                 self.note_incarnation("first start".to_owned(), None);
             }
             None => {}
@@ -88,7 +52,7 @@ impl Dispatcher {
 
     /// Job ids from here on were never acknowledged, as far as this state contains.
     fn ids_below(&self) -> u32 {
-        self.journal.reserved_ids().max(self.engine.state().next_job().0)
+        self.log.journal.reserved_ids().max(self.engine.state().next_job().0)
     }
 
     /// Begins another incarnation and skips the ids that may have been acknowledged.
@@ -108,16 +72,16 @@ impl Dispatcher {
     /// Compares what a worker was sent by a head with this head's state.
     ///
     /// # Errors
-    /// Why the worker cannot be let in: its report would skip too many ids.
-    pub(crate) fn heed_mark(&mut self, register: &Register) -> Result<(), String> {
+    /// [`IdsOutOfRange`] where the report would skip too many ids.
+    pub(crate) fn check_mark(&mut self, register: &Register) -> Result<(), IdsOutOfRange> {
         let mark = register.mark.clone().unwrap_or_default();
         let tasks = register.tasks.iter().filter_map(|state| state.task);
         let tasks_below = tasks.map(|task| task.job_id.saturating_add(1)).max().unwrap_or(0);
-        let is_present = self.kept.incarnations.last() == Some(&mark.incarnation);
-        let is_known = mark.incarnation.is_empty() || self.kept.incarnations.contains(&mark.incarnation);
+        let is_present = self.log.state.incarnations.last() == Some(&mark.incarnation);
+        let is_known = mark.incarnation.is_empty() || self.log.state.incarnations.contains(&mark.incarnation);
         let is_ahead = mark.ids_below > self.ids_below()
             || tasks_below > self.engine.state().next_job().0
-            || is_present && mark.sequence > self.journal.sequence().cast_unsigned();
+            || is_present && mark.sequence > self.log.journal.sequence().cast_unsigned();
         if is_known && !is_ahead {
             return Ok(());
         }
@@ -125,10 +89,7 @@ impl Dispatcher {
         let (next, node) = (self.engine.state().next_job().0, &register.node);
         let skipped = self.engine.state().skipped_ids().saturating_add(self.first_free_id(reported) - next);
         if skipped > REPORTED_SKIP_MAX {
-            return Err(format!(
-                "node {node} is refused: it reports job ids up to {reported}, far beyond {next}, where those of this head end; \
-                 hint: empty the worker's state directory, if it belonged to another cluster"
-            ));
+            return Err(IdsOutOfRange { node: node.clone(), reported, next });
         }
         let reason = format!(
             "node {node} has been sent more than this head's state contains: the state was restored from an older copy, or the \
@@ -170,42 +131,15 @@ impl Dispatcher {
     /// How far the durable state goes.
     pub(crate) fn mark(&self) -> HeadMark {
         HeadMark {
-            incarnation: self.kept.incarnations.last().cloned().unwrap_or_default(),
+            incarnation: self.log.state.incarnations.last().cloned().unwrap_or_default(),
             ids_below: self.ids_below(),
-            sequence: self.journal.sequence().cast_unsigned(),
+            sequence: self.log.journal.sequence().cast_unsigned(),
         }
-    }
-
-    /// Whether workers have to be sent the mark even if there is nothing else for them; they count as having been sent it.
-    pub(crate) fn is_mark_due(&mut self) -> bool {
-        let (mark, now) = (self.mark(), self.now());
-        let sent = &self.sent_mark;
-        let is_old = sent.at.is_none_or(|at| now.since(at) >= MARKS_APART_S);
-        let is_due = mark.ids_below != sent.mark.ids_below
-            || mark.incarnation != sent.mark.incarnation
-            || is_old && mark.sequence != sent.mark.sequence;
-        if is_due {
-            self.sent_mark = SentMark { at: Some(now), mark };
-        }
-        is_due
     }
 
     /// After a start: the nodes that are expected to report, and for how long.
     pub(crate) fn await_reports(&mut self, grace_s: f64) {
-        self.reports.awaited = self.missing.keys().copied().collect();
-        self.reports.until = Some(self.now().plus(grace_s));
-    }
-
-    pub(crate) fn has_reported(&mut self, node: NodeId) {
-        self.reports.awaited.retain(|awaited| *awaited != node);
-    }
-
-    /// The submissions that have waited long enough.
-    pub(crate) fn take_deferred(&mut self) -> Vec<Input> {
-        if self.reports.is_awaited(self.now()) {
-            Vec::new()
-        } else {
-            std::mem::take(&mut self.reports.deferred)
-        }
+        let until = self.now().plus(grace_s);
+        self.nodes.await_reports(until);
     }
 }

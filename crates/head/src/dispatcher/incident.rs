@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use wharf_core::{Change, Decision, JobId, Knowledge, Policy, Reason, RoundNotes, Time, View};
@@ -14,23 +13,14 @@ thread_local! {
 }
 
 /// A panic that was caught. Its text is for a requester: the log has the details under the same id.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("internal error, incident {id}: nothing was changed; hint: the head's log has the details")]
 pub(crate) struct Incident {
     pub(crate) id: String,
-    /// What the panic said.
+    /// The panic's message.
     pub(crate) details: String,
     /// The policy's code panicked.
     pub(crate) is_policy: bool,
-}
-
-impl fmt::Display for Incident {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "internal error, incident {}: nothing was changed; hint: the head's log has the details",
-            self.id
-        )
-    }
 }
 
 /// Runs something and catches its panic. What it has changed until then is the caller's to discard.
@@ -52,7 +42,7 @@ pub(crate) fn take_caught() -> Vec<Incident> {
     CAUGHT.take()
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let literal = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     literal.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())

@@ -184,8 +184,8 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
         drop(permit);
         foreseen
     });
-    let foreseen =
-        foreseen.await.map_err(|error| Status::internal(error.to_string()))?.map_err(Status::internal)?;
+    let foreseen = foreseen.await.map_err(|error| Status::internal(error.to_string()))?;
+    let foreseen = foreseen.map_err(|error| Status::internal(error.to_string()))?;
     let told = |one: &Foreseen| {
         let short = |time: Option<f64>| time.map(rows::short);
         (
@@ -323,8 +323,8 @@ pub(super) async fn policy(who: Who, State(site): TheSite) -> Answer {
     let (count, latest) = site
         .cluster
         .ask(|dispatcher| {
-            let decisions = &dispatcher.decisions;
-            (decisions.count, decisions.latest.iter().cloned().collect::<Vec<_>>())
+            let decisions = dispatcher.policy.decisions();
+            (decisions.count(), decisions.latest().cloned().collect::<Vec<_>>())
         })
         .await?;
     let latest: Vec<Value> = latest.iter().rev().map(|one| rows::decided(one, info.epoch_s)).collect();
@@ -351,7 +351,7 @@ pub(super) async fn events(who: Who, State(site): TheSite, RawQuery(query): RawQ
     let before = number(query.as_deref(), "before").unwrap_or(i64::MAX);
     let (path, epoch_unix_s) = site
         .cluster
-        .ask(|dispatcher| (dispatcher.journal.path().to_owned(), dispatcher.epoch_unix_s))
+        .ask(|dispatcher| (dispatcher.log.journal.path().to_owned(), dispatcher.clock.epoch_unix_s()))
         .await?;
     let read = move || Reader::open(&path)?.between(0, before, true, EVENTS_MAX);
     let read =

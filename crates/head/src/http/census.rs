@@ -23,13 +23,13 @@ pub(super) fn health_word(health: Health) -> &'static str {
 /// beside jobs that once were.
 pub(super) fn census(dispatcher: &Dispatcher) -> Census {
     let state = dispatcher.engine.state();
-    let policy = dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default();
+    let policy = dispatcher.log.state.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default();
     let jobs = views::PHASES.map(|phase| (phase.word(), views::count(state.counts(), phase))).into();
     let mut census = Census { policy, jobs, ..Census::default() };
     for (id, health) in views::healths(dispatcher) {
         *census.nodes.entry(health_word(health)).or_default() += 1;
         count_devices(dispatcher, id, health, &mut census);
-        if let Some(disk) = dispatcher.facts.get(&id).and_then(|facts| facts.disk.as_ref()) {
+        if let Some(disk) = dispatcher.nodes.facts(id).and_then(|facts| facts.disk.as_ref()) {
             let name = state.topology().node(id).spec.name.to_string();
             census.disks.insert(name, (disk.total_bytes, disk.available_bytes));
         }
@@ -42,7 +42,7 @@ fn count_devices(dispatcher: &Dispatcher, node: NodeId, health: Health, census: 
     let (schedule, topology) = (state.schedule(), state.topology());
     let spec = &topology.node(node).spec;
     let broken = schedule.broken(node);
-    let facts = dispatcher.facts.get(&node);
+    let facts = dispatcher.nodes.facts(node);
     for device in 0..spec.devices {
         let is_taken = schedule.occupants(topology, node, device).next().is_some();
         let word = match health {

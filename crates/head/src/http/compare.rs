@@ -56,7 +56,8 @@ pub(super) async fn compare(who: Who, State(site): State<Arc<Site>>, RawQuery(qu
         compared
     });
     let compared = compared.await?;
-    Json::of(&json!({ "jobs": jobs, "runs": compared.map_err(Status::internal)? }))
+    let runs = compared.map_err(|error| Status::internal(error.to_string()))?;
+    Json::of(&json!({ "jobs": jobs, "runs": runs }))
 }
 
 /// Does what takes its time on another thread. The flag is set when it takes longer than `limit`, and when the future is dropped

@@ -41,7 +41,7 @@ pub(super) async fn ready(State(site): State<Arc<Site>>) -> Response {
 pub(super) async fn metrics(_: Who, State(site): State<Arc<Site>>) -> Result<Response, Refused> {
     // Where the dispatcher does not answer, that it does not is what has to be told.
     let counted = timeout(PATIENCE, site.cluster.ask(census)).await.ok().and_then(Result::ok);
-    let text = site.meter.tell(counted.as_ref());
+    let text = site.meter.render(counted.as_ref());
     let text = text.map_err(|_| wharf_proto::tonic::Status::internal("the metrics cannot be written"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

@@ -79,9 +79,9 @@ struct Feed {
     nodes: Vec<NodeRow>,
 }
 
-/// What a look at the dispatcher brings.
+/// What the dispatcher answers to the feed.
 #[derive(Default)]
-struct Look {
+struct Changes {
     jobs: Vec<JobRow>,
     progress: Vec<Value>,
     iterations: BTreeMap<u32, f64>,
@@ -108,7 +108,7 @@ impl Feed {
                 self.last = *self.committed.borrow_and_update();
                 was_watched = true;
             }
-            match self.news().await {
+            match self.changes().await {
                 Ok(Some(text)) => drop(self.messages.send(text.into())),
                 Ok(None) => {}
                 Err(status) if status.code() == Code::Unavailable => return,
@@ -119,10 +119,10 @@ impl Feed {
         }
     }
 
-    /// What is new since the last time.
-    async fn news(&mut self) -> Result<Option<String>, Status> {
+    /// What has changed since the last message.
+    async fn changes(&mut self) -> Result<Option<String>, Status> {
         let (path, epoch_unix_s) =
-            self.cluster.ask(|head| (head.journal.path().to_owned(), head.epoch_unix_s)).await?;
+            self.cluster.ask(|head| (head.log.journal.path().to_owned(), head.clock.epoch_unix_s())).await?;
         let (last, events) = (self.last, read(path, self.last).await?);
         self.last = events.last().map_or(last, |(sequence, ..)| *sequence);
         let (mut jobs, mut has_nodes) = (BTreeSet::new(), false);
@@ -138,19 +138,19 @@ impl Feed {
             return Ok(Some(RELOAD.to_owned()));
         }
         let told = self.told.clone();
-        let look = self.cluster.ask(move |head| look(head, &jobs, &told)).await?;
-        self.told = look.iterations;
+        let changes = self.cluster.ask(move |head| changes(head, &jobs, &told)).await?;
+        self.told = changes.iterations;
         let is_changed = |node: &&NodeRow| self.nodes.get(node.index) != Some(node);
-        let nodes: Vec<&NodeRow> = look.nodes.iter().filter(is_changed).collect();
-        if events.is_empty() && look.progress.is_empty() && nodes.is_empty() && !has_nodes {
+        let nodes: Vec<&NodeRow> = changes.nodes.iter().filter(is_changed).collect();
+        if events.is_empty() && changes.progress.is_empty() && nodes.is_empty() && !has_nodes {
             return Ok(None);
         }
         let events: Vec<Value> = events.iter().map(|line| numbered(line, epoch_unix_s)).collect();
         let text = serde_json::to_string(&json!({
-            "now": rows::short(epoch_unix_s + look.now_s),
-            "events": events, "jobs": look.jobs, "progress": look.progress, "nodes": nodes,
+            "now": rows::short(epoch_unix_s + changes.now_s),
+            "events": events, "jobs": changes.jobs, "progress": changes.progress, "nodes": nodes,
         }));
-        self.nodes = look.nodes;
+        self.nodes = changes.nodes;
         text.map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 }
@@ -163,7 +163,7 @@ async fn read(path: PathBuf, after: i64) -> Result<Vec<(i64, f64, String)>, Stat
 }
 
 /// Jobs that something has happened to, how far running ones have come, and all nodes.
-fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> Look {
+fn changes(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> Changes {
     let is_known = |job: &&u32| head.engine.state().has_job(JobId(**job));
     let row = |&job: &u32| {
         let mut summary = views::summary(head, JobId(job));
@@ -175,14 +175,14 @@ fn look(head: &Dispatcher, jobs: &BTreeSet<u32>, told: &BTreeMap<u32, f64>) -> L
     };
     let rows = jobs.iter().filter(is_known).map(row).collect();
     let iterations: BTreeMap<u32, f64> =
-        head.progress.iter().map(|(job, progress)| (job.0, progress.iterations)).collect();
-    let is_new = |(job, progress): &(&JobId, &crate::tasks::progress::Progress)| {
+        head.tasks.reporting().map(|(job, progress)| (job.0, progress.iterations)).collect();
+    let is_new = |(job, progress): &(JobId, &crate::tasks::progress::Progress)| {
         told.get(&job.0) != Some(&progress.iterations) && !jobs.contains(&job.0)
     };
-    let progress = head.progress.iter().filter(is_new).map(|(job, progress)| {
+    let progress = head.tasks.reporting().filter(is_new).map(|(job, progress)| {
         json!({ "id": job.0, "done": rows::short(progress.iterations), "metrics": progress.metrics })
     });
-    Look {
+    Changes {
         jobs: rows,
         progress: progress.collect(),
         iterations,

@@ -69,13 +69,21 @@ pub struct Foreseen {
     pub high_s: Option<f64>,
 }
 
+/// A simulation of what the head exports that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct SimulationError {
+    /// Why, in one line with hints.
+    pub reason: String,
+}
+
 /// Says when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
-pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, String> + Send + Sync>;
+pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, SimulationError> + Send + Sync>;
 
 /// What would become of the jobs that are there under each of some policies: one object for each, the present policy first. It ends
 /// soon after the flag is set: the client has disconnected.
 pub type Compare =
-    Arc<dyn Fn(Exported, &[String], &AtomicBool) -> Result<serde_json::Value, String> + Send + Sync>;
+    Arc<dyn Fn(Exported, &[String], &AtomicBool) -> Result<serde_json::Value, SimulationError> + Send + Sync>;
 
 /// Compares policies on what is there now.
 #[derive(Clone)]

@@ -10,6 +10,11 @@ const REQUESTS_MAX: usize = 4096;
 /// More would be stored for nothing: keys are random words.
 const KEY_BYTES_MAX: usize = 64;
 
+/// A text that is no key of a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key of a request has at most {KEY_BYTES_MAX} characters, letters and digits only")]
+pub(crate) struct InvalidRequestKey;
+
 /// The key of a request, apart from the keys of other users.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct RequestKey {
@@ -21,12 +26,10 @@ impl RequestKey {
     /// None for an empty key.
     ///
     /// # Errors
-    /// A message where the key is not one.
-    pub(crate) fn new(user: &str, key: String) -> Result<Option<Self>, String> {
+    /// [`InvalidRequestKey`] where the text is no key.
+    pub(crate) fn new(user: &str, key: String) -> Result<Option<Self>, InvalidRequestKey> {
         if key.len() > KEY_BYTES_MAX || !key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!(
-                "the key of a request has at most {KEY_BYTES_MAX} characters, letters and digits only"
-            ));
+            return Err(InvalidRequestKey);
         }
         Ok((!key.is_empty()).then(|| Self { user: user.to_owned(), key }))
     }

@@ -1,10 +1,11 @@
-//! What becomes different about a job after it was submitted: its time limit, its name, the steps it makes, and who keeps it.
+//! Changes of submitted jobs: time limit, name, steps, and leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{Command, Ignored, JobId, Phase, Time};
 use wharf_job::check::{CheckError, Problem, check_label, wrong};
+use wharf_policy::governor::Refused;
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Refusal, StepSummary};
 
@@ -118,13 +119,13 @@ pub(crate) fn change_name(change: Change) -> &'static str {
     }
 }
 
-/// Whether a change is a person's: steps and leases are kept up by programs, many times a minute.
+/// Whether a change is made by a user: programs report steps and renew leases many times a minute.
 pub(crate) fn is_by_people(change: Change) -> bool {
     !matches!(change, Change::Keep | Change::Step)
 }
 
 impl Dispatcher {
-    /// Writes into the histories of jobs who changed them.
+    /// Journals which user changed jobs.
     pub(crate) fn note_change(&mut self, request: &ChangeJobsRequest, refused: &[Refusal], by: &str) {
         if by.is_empty() || !is_by_people(request.change()) {
             return;
@@ -135,7 +136,7 @@ impl Dispatcher {
                 continue;
             }
             let (change, by) = (change_name(request.change()).to_owned(), by.to_owned());
-            let is_array = !request.elements_only && self.whole(job).len() > 1;
+            let is_array = !request.elements_only && self.log.state.whole(job).len() > 1;
             self.note(match is_array {
                 true => Record::ArrayChanged { job, change, by },
                 false => Record::JobChanged { job, change, by },
@@ -143,7 +144,7 @@ impl Dispatcher {
         }
     }
 
-    /// Changes what can be changed of a job whatever decides.
+    /// Changes what the engine does not know of a job.
     pub(crate) fn amend(&mut self, job: JobId, request: &ChangeJobsRequest) -> Result<(), Ignored> {
         let is_ended = self.engine.state().job(job).is_ended();
         let mut amended = Amended::default();
@@ -154,7 +155,7 @@ impl Dispatcher {
             }
             _ if is_ended => return Err(Ignored::Stale),
             Change::Keep => {
-                self.keep(job);
+                self.renew_lease(job);
                 return Ok(());
             }
             Change::TimeLimit => {
@@ -167,19 +168,19 @@ impl Dispatcher {
         let is_limit = amended.time_limit_s.is_some();
         self.note(Record::JobAmended { job: job.0, amended });
         if is_limit && self.engine.state().job(job).phase == Phase::Running {
-            self.limits.retain(|(_, other), _| *other != job);
-            self.batches.unwarn(job);
+            self.jobs.time_limits.unwatch(job);
+            self.jobs.batches.unwarn(job);
             self.watch_limits(&[job]);
         }
         Ok(())
     }
 
     /// A time limit as the job's pool allows it, or fills it in; why not, where it is too long.
-    pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, String> {
+    pub(crate) fn allowed_limit_s(&self, job: JobId, limit_s: f64) -> Result<f64, Refused> {
         let spec = self.engine.state().spec(job);
         let user = spec.user.as_deref().unwrap_or_default();
-        let terms = self.sharing.terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
-        terms.map(|terms| terms.time_limit_s.unwrap_or(0.0)).map_err(|refused| refused.to_string())
+        let terms = self.policy.limits().terms(user, &spec.gang, (limit_s > 0.0).then_some(limit_s));
+        Ok(terms?.time_limit_s.unwrap_or(0.0))
     }
 
     /// Why limits forbid a change; none where they do not.
@@ -188,7 +189,10 @@ impl Dispatcher {
             return None;
         }
         match request.change() {
-            Change::TimeLimit => self.allowed_limit_s(job, request.time_limit_s).err(),
+            Change::TimeLimit => {
+                let refused = self.allowed_limit_s(job, request.time_limit_s).err();
+                refused.map(|refused| refused.to_string())
+            }
             Change::Priority if is_user => {
                 let present = self.engine.state().spec(job).priority;
                 (request.priority > present).then(|| {
@@ -199,15 +203,15 @@ impl Dispatcher {
         }
     }
 
-    /// How long a run of a job may take; 0: as long as it likes.
+    /// The time limit of a job's run; 0: none.
     pub(crate) fn time_limit_s(&self, job: JobId) -> f64 {
-        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.time_limit_s);
+        let own = self.log.state.amended.get(&job.0).and_then(|amended| amended.time_limit_s);
         own.or_else(|| Some(self.spec(job)?.time_limit_s)).unwrap_or_default()
     }
 
-    /// What a job is called.
+    /// The name of a job.
     pub(crate) fn name_of(&self, job: JobId) -> &str {
-        let own = self.kept.amended.get(&job.0).and_then(|amended| amended.name.as_deref());
+        let own = self.log.state.amended.get(&job.0).and_then(|amended| amended.name.as_deref());
         own.unwrap_or_else(|| &self.engine.state().spec(job).name)
     }
 
@@ -215,25 +219,25 @@ impl Dispatcher {
         self.spec(job).and_then(|spec| spec.batch.as_ref()).map_or(0.0, |batch| batch.lease_s)
     }
 
-    /// The holder of an allocation's devices is present. Jobs without a lease have no holder.
-    pub(crate) fn keep(&mut self, job: JobId) {
+    /// Renews the lease of a job, if it has one.
+    pub(crate) fn renew_lease(&mut self, job: JobId) {
         let lease_s = self.lease_s(job);
         if lease_s > 0.0 {
             let until = self.now().plus(lease_s.min(1e9));
-            self.batches.keep(job, until);
+            self.jobs.batches.renew(job, until);
         }
     }
 
-    /// After a restart, every holder gets the full time to report.
-    pub(crate) fn keep_again(&mut self) {
+    /// After a restart, every holder gets the full time of its lease.
+    pub(crate) fn renew_leases(&mut self) {
         let live = self.engine.state().jobs().filter(|(_, _, life)| !life.is_ended());
         let live: Vec<JobId> = live.map(|(job, _, _)| job).collect();
-        live.into_iter().for_each(|job| self.keep(job));
+        live.into_iter().for_each(|job| self.renew_lease(job));
     }
 
-    /// Takes back the devices of those who are gone.
+    /// Cancels jobs whose leases have expired.
     pub(crate) fn expire_leases(&mut self, now: Time) {
-        for job in self.batches.unkept(now) {
+        for job in self.jobs.batches.pop_expired(now) {
             if !self.engine.state().job(job).is_ended() {
                 self.note(Record::JobNoted { job: job.0, reason: "its client is gone".to_owned() });
                 self.engine_command(Command::CancelJob(job));

@@ -6,12 +6,12 @@ use wharf_core::Event;
 
 /// Arrays with a limit, by first job.
 #[derive(Debug, Default)]
-pub(crate) struct Rooms {
-    arrays: BTreeMap<u32, Room>,
+pub(crate) struct ArrayLimits {
+    arrays: BTreeMap<u32, ArrayLimit>,
 }
 
 #[derive(Debug)]
-struct Room {
+struct ArrayLimit {
     limit: usize,
     /// Live elements that may run.
     released: BTreeSet<u32>,
@@ -19,51 +19,52 @@ struct Room {
     waiting: BTreeSet<u32>,
 }
 
-impl Rooms {
-    /// Adds an array that is not there yet; one without a limit has no room to keep.
+impl ArrayLimits {
+    /// Adds an array that is not there yet; one without a limit is not stored.
     pub(crate) fn add(&mut self, first: u32, limit: u32) {
         if limit > 0 {
-            let room = || Room { limit: limit as usize, released: BTreeSet::new(), waiting: BTreeSet::new() };
-            self.arrays.entry(first).or_insert_with(room);
+            let limited =
+                || ArrayLimit { limit: limit as usize, released: BTreeSet::new(), waiting: BTreeSet::new() };
+            self.arrays.entry(first).or_insert_with(limited);
         }
     }
 
-    /// Forgets an array of which no element is live.
+    /// Removes an array of which no element is live.
     pub(crate) fn remove(&mut self, first: u32) {
         self.arrays.remove(&first);
     }
 
     /// Whether the array that begins with this job allows one more element.
-    pub(crate) fn has_room(&self, first: u32) -> bool {
-        self.arrays.get(&first).is_none_or(|room| room.released.len() < room.limit)
+    pub(crate) fn allows_more(&self, first: u32) -> bool {
+        self.arrays.get(&first).is_none_or(|array| array.released.len() < array.limit)
     }
 
     /// An element waits for the limit, and for nothing else.
     pub(crate) fn wait(&mut self, first: u32, job: u32) {
-        if let Some(room) = self.arrays.get_mut(&first) {
-            room.waiting.insert(job);
+        if let Some(array) = self.arrays.get_mut(&first) {
+            array.waiting.insert(job);
         }
     }
 
-    /// Takes out the next element that waits for the limit, where there is room for it.
+    /// Takes out the next element that waits for the limit, where the limit allows it.
     pub(crate) fn next(&mut self, first: u32) -> Option<u32> {
-        let room = self.arrays.get_mut(&first).filter(|room| room.released.len() < room.limit)?;
-        room.waiting.pop_first()
+        let array = self.arrays.get_mut(&first).filter(|array| array.released.len() < array.limit)?;
+        array.waiting.pop_first()
     }
 
     /// An element may start from now on.
     pub(crate) fn release(&mut self, first: u32, job: u32) {
-        if let Some(room) = self.arrays.get_mut(&first) {
-            room.waiting.remove(&job);
-            room.released.insert(job);
+        if let Some(array) = self.arrays.get_mut(&first) {
+            array.waiting.remove(&job);
+            array.released.insert(job);
         }
     }
 
     /// An element is held for another reason, or over.
     fn leave(&mut self, first: u32, job: u32) {
-        if let Some(room) = self.arrays.get_mut(&first) {
-            room.waiting.remove(&job);
-            room.released.remove(&job);
+        if let Some(array) = self.arrays.get_mut(&first) {
+            array.waiting.remove(&job);
+            array.released.remove(&job);
         }
     }
 

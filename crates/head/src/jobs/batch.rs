@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Command, Ignored, JobId, NodeId, Phase, Time};
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{ChangeJobsRequest, LaunchTask, SignalTask, TaskId, Wait, to_worker};
 use wharf_slurm::launch::GangNode;
 
@@ -11,7 +11,7 @@ use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 use crate::tasks::execution::Task;
 
-/// What is known of batch scripts that no restart has to keep.
+/// State of batch jobs that is not journaled.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     /// Jobs that stay although what they depend on can never be.
@@ -30,7 +30,7 @@ impl Batches {
         self.stranded.insert(job);
     }
 
-    /// Forgets a job that is over.
+    /// Drops the records of a job that is over.
     pub(crate) fn end(&mut self, job: JobId) {
         self.stranded.remove(&job);
         if let Some(until) = self.leases.remove(&job) {
@@ -38,7 +38,7 @@ impl Batches {
         }
     }
 
-    /// When the next job is to be warned, or is not kept any more.
+    /// When the next job is to be warned, or its lease expires.
     pub(crate) fn next_due(&self) -> Option<Time> {
         let warning = self.warnings.keys().next().map(|&(at, _)| at);
         warning.into_iter().chain(self.due.first().map(|&(until, _)| until)).min()
@@ -49,8 +49,15 @@ impl Batches {
         self.warnings.retain(|(_, other), _| *other != job);
     }
 
-    /// A job is kept until then.
-    pub(crate) fn keep(&mut self, job: JobId, until: Time) {
+    /// Takes out the next job that is to be warned, and the generation of its run.
+    fn pop_warning(&mut self, now: Time) -> Option<(JobId, u32)> {
+        let first = self.warnings.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let ((_, job), generation) = first.remove_entry();
+        Some((job, generation))
+    }
+
+    /// A job has a lease until then.
+    pub(crate) fn renew(&mut self, job: JobId, until: Time) {
         if let Some(earlier) = self.leases.insert(job, until) {
             self.due.remove(&(earlier, job));
         }
@@ -58,31 +65,31 @@ impl Batches {
     }
 
     /// Takes out the jobs whose leases are over.
-    pub(crate) fn unkept(&mut self, now: Time) -> Vec<JobId> {
-        let mut unkept = Vec::new();
+    pub(crate) fn pop_expired(&mut self, now: Time) -> Vec<JobId> {
+        let mut expired = Vec::new();
         while let Some(&(until, job)) = self.due.first().filter(|(until, _)| *until <= now) {
             self.due.remove(&(until, job));
             self.leases.remove(&job);
-            unkept.push(job);
+            expired.push(job);
         }
-        unkept
+        expired
     }
 }
 
 impl Dispatcher {
-    /// What holds a job; nothing where it is not held, or may be let go.
+    /// The wait reason of a held job; `NoWait` where it is not held, or may be released.
     pub(crate) fn wait_of(&self, job: JobId) -> Wait {
         if self.engine.state().job(job).phase != Phase::Held {
             Wait::NoWait
-        } else if self.kept.holds.contains(&job.0) {
+        } else if self.log.state.holds.contains(&job.0) {
             Wait::Person
-        } else if self.batches.stranded.contains(&job) {
+        } else if self.jobs.batches.stranded.contains(&job) {
             Wait::Impossible
-        } else if self.gates.of(job).is_some() {
+        } else if self.jobs.dependencies.of(job).is_some() {
             Wait::Dependency
-        } else if self.kept.delays.contains_key(&job.0) {
+        } else if self.log.state.delays.contains_key(&job.0) {
             Wait::Time
-        } else if !self.rooms.has_room(self.kept.first_of(job.0)) {
+        } else if !self.jobs.array_limits.allows_more(self.log.state.first_of(job.0)) {
             Wait::ArrayLimit
         } else {
             Wait::NoWait
@@ -90,35 +97,37 @@ impl Dispatcher {
     }
 
     /// Releases a held job, if nothing holds it any more.
-    pub(crate) fn let_go(&mut self, job: JobId) {
+    pub(crate) fn release_if_ready(&mut self, job: JobId) {
         match self.wait_of(job) {
             Wait::NoWait => self.engine_command(Command::ReleaseJob(job)),
-            Wait::ArrayLimit => self.rooms.wait(self.kept.first_of(job.0), job.0),
+            Wait::ArrayLimit => self.jobs.array_limits.wait(self.log.state.first_of(job.0), job.0),
             _ => {}
         }
     }
 
-    /// An element of an array with a limit makes room: others may start.
-    pub(crate) fn fill_up(&mut self, job: JobId) {
-        let first = self.kept.first_of(job.0);
-        while let Some(element) = self.rooms.next(first) {
-            self.let_go(JobId(element));
+    /// An element of an array with a limit is over or held: others may start.
+    pub(crate) fn fill_array(&mut self, job: JobId) {
+        let first = self.log.state.first_of(job.0);
+        while let Some(element) = self.jobs.array_limits.next(first) {
+            self.release_if_ready(JobId(element));
         }
     }
 
-    /// Lets a held job wait until a time, whatever else it waits for.
+    /// Delays a held job until a time, whatever else it waits for.
     pub(crate) fn wait_until(&mut self, job: JobId, until: Time) {
         self.note(Record::JobDelayed { job: job.0, until: until.seconds() });
-        self.delays.insert((until, job));
+        self.jobs.delays.add(until, job);
     }
 
     /// Until when a job whose dependencies are met has to wait after another one began.
     pub(crate) fn after_delay(&self, job: u32) -> Option<Time> {
         let spec = self.spec(JobId(job))?;
-        let delayed = spec.dependencies.iter().filter(|one| one.kind() == Kind::After && one.delay_s > 0.0);
+        let delayed =
+            spec.dependencies.iter().filter(|one| one.kind() == DependencyKind::After && one.delay_s > 0.0);
         let state = self.engine.state();
         let known = |id: &u32| state.has_job(JobId(*id));
-        let until = delayed.flat_map(|one| self.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
+        let until = delayed
+            .flat_map(|one| self.log.state.whole(one.job_id).filter(known).map(|id| (id, one.delay_s)));
         let until = until.filter_map(|(id, delay_s)| Some(state.job(JobId(id)).first_start?.plus(delay_s)));
         until.max()
     }
@@ -130,16 +139,16 @@ impl Dispatcher {
 
     /// The begin time of a job is changed.
     pub(crate) fn begin_at(&mut self, job: JobId, begin_s: f64) -> Result<(), Ignored> {
-        let begin = Time::try_new(begin_s - self.epoch_unix_s).filter(|begin| *begin > self.now());
+        let begin = self.clock.future(begin_s);
         match self.engine.state().job(job).phase {
             Phase::Waiting if begin.is_some() => self.command(Command::HoldJob(job))?,
             Phase::Waiting | Phase::Held => {}
             _ => return Err(Ignored::WrongPhase),
         }
-        self.kept.delays.remove(&job.0);
+        self.log.state.end_delay(job);
         match begin {
             Some(begin) => self.wait_until(job, begin),
-            None => self.let_go(job),
+            None => self.release_if_ready(job),
         }
         Ok(())
     }
@@ -155,10 +164,10 @@ impl Dispatcher {
             // Counted from when it got its devices, which a restart of the head does not change.
             let life = self.engine.state().job(job);
             let (at, generation) = (life.placed_at().plus(limit_s), life.generation);
-            self.limits.insert((at, job), generation);
+            self.jobs.time_limits.watch(job, at, generation);
             if let Some(batch) = batch.filter(|batch| batch.signal > 0) {
                 let before_s = batch.signal_before_s.clamp(0.0, limit_s);
-                self.batches.warnings.insert((at.plus(-before_s), job), generation);
+                self.jobs.batches.warnings.insert((at.plus(-before_s), job), generation);
             }
         }
     }
@@ -166,11 +175,7 @@ impl Dispatcher {
     /// Warns jobs whose limits are near.
     pub(crate) fn warn_jobs(&mut self) {
         let now = self.now();
-        while let Some((&(at, job), &generation)) = self.batches.warnings.first_key_value() {
-            if at > now {
-                return;
-            }
-            self.batches.warnings.remove(&(at, job));
+        while let Some((job, generation)) = self.jobs.batches.pop_warning(now) {
             let life = self.engine.state().job(job);
             if life.phase != Phase::Running || life.generation != generation {
                 continue;
@@ -203,7 +208,7 @@ impl Dispatcher {
     }
 
     fn send_signal(&mut self, job: JobId, wanted: SignalTask) {
-        let Some(execution) = self.executions.get(&job) else { return };
+        let Some(execution) = self.tasks.execution(job) else { return };
         let task = Some(TaskId { job_id: job.0, generation: execution.generation });
         let first = execution.tasks.first().map(|task| task.share.node);
         for node in execution.open_nodes() {
@@ -216,7 +221,7 @@ impl Dispatcher {
 
     /// Completes the launch of a task of a batch job.
     pub(crate) fn complete_batch(&self, job: JobId, launch: &mut LaunchTask) {
-        let (Some(spec), Some(execution)) = (self.spec(job), self.executions.get(&job)) else { return };
+        let (Some(spec), Some(execution)) = (self.spec(job), self.tasks.execution(job)) else { return };
         let topology = self.engine.state().topology();
         let gang_node = |task: &Task| {
             let node = &topology.node(task.share.node).spec;

@@ -48,9 +48,9 @@ impl Dispatcher {
             let path = Chosen::of(spec, names.array_index).fill(&names.expand(explicit));
             return CheckpointDir { path: below(&spec.workdir, &path), is_default: false };
         }
-        let root = below(&spec.workdir, &names.expand(&self.checkpoints.root));
+        let root = below(&spec.workdir, &names.expand(&self.jobs.checkpoints.root));
         // Ids begin anew on a new head, and several heads may serve one file system: the time of submission tells them apart.
-        let submitted_s = self.epoch_unix_s + self.engine.state().spec(job).submit.seconds();
+        let submitted_s = self.clock.unix_s(self.engine.state().spec(job).submit);
         let submitted_ms = (submitted_s * 1000.0).round();
         let number = match names.array_index {
             Some(index) => format!("{}_{index}", names.array_job),
@@ -78,7 +78,7 @@ impl Dispatcher {
     ) -> Names<'a> {
         Names {
             job: job.0,
-            array_job: self.kept.first_of(job.0),
+            array_job: self.log.state.first_of(job.0),
             array_index: self.engine.state().spec(job).array.as_ref().map(|element| element.index),
             rank,
             node,
@@ -87,7 +87,7 @@ impl Dispatcher {
         }
     }
 
-    /// A job is over: has its directory removed in time, where the head chose it and a node that knows it is connected.
+    /// A job is over: a connected node of it removes its directory in time, where the head chose that.
     pub(crate) fn release_checkpoint(&mut self, job: JobId) {
         let life = self.engine.state().job(job);
         let Some(spec) = self.spec(job).filter(|_| matches!(life.phase, Phase::Ended(_))) else { return };
@@ -96,8 +96,10 @@ impl Dispatcher {
             return;
         }
         let nodes = life.left().iter().map(|share| share.node);
-        let Some(node) = nodes.into_iter().find(|node| self.sessions.contains_key(node)) else { return };
-        let keep_s = self.checkpoints.keep.as_secs_f64();
+        let Some(node) = nodes.into_iter().find(|&node| self.nodes.connections.is_connected(node)) else {
+            return;
+        };
+        let keep_s = self.jobs.checkpoints.keep.as_secs_f64();
         let release = ReleaseCheckpoint { dir: dir.path, user: spec.user.clone(), keep_s };
         self.send(node, to_worker::Message::ReleaseCheckpoint(release));
     }

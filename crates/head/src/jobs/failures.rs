@@ -1,4 +1,4 @@
-//! Why runs of jobs come to their end before the jobs are done, and what follows from it.
+//! Why runs end before their jobs are done, and what follows: retries, delays, ends.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ const DELAY_MAX_S: f64 = 300.0;
 /// How often machines may fail a job that names no number: something about it may kill its nodes.
 const STRIKES_MAX: u32 = 20;
 
-/// What has struck a job so far; also of jobs that are over.
+/// The failures of a job so far; also of jobs that are over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Struck {
+pub(crate) struct FailureHistory {
     /// The word of the last cause; empty where the job has finished since.
     pub(crate) last: String,
     /// Where, as far as that matters.
@@ -34,7 +34,7 @@ pub(crate) struct Struck {
     pub(crate) counts: BTreeMap<String, u32>,
 }
 
-impl Struck {
+impl FailureHistory {
     pub(crate) fn count(&self, cause: Cause) -> u32 {
         self.counts.get(cause.word()).copied().unwrap_or(0)
     }
@@ -63,7 +63,7 @@ impl Struck {
     }
 }
 
-/// On whose account the engine is told something: it makes the same event of different causes.
+/// The origin of a command: the engine makes the same event of different causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The policy decided.
@@ -74,7 +74,7 @@ pub(crate) enum Origin {
     Node(NodeId),
     /// A device is broken.
     Device(NodeId),
-    /// A run failed, and its cause is told already.
+    /// A run failed, and its cause is journaled already.
     Failure,
     /// It has reached its time limit.
     TimeLimit,
@@ -111,18 +111,12 @@ impl Origin {
 }
 
 impl Dispatcher {
-    /// Journals something that the engine does not know, and knows it from now on.
-    pub(crate) fn note(&mut self, record: Record) {
-        self.kept.apply(&record);
-        self.journal.note(self.now(), record);
-    }
-
     /// Notes why a run came to its end, and holds it against the node where that is to blame.
     pub(crate) fn note_cause(&mut self, job: JobId, cause: Cause, node: Option<NodeId>, code: Option<i32>) {
         let (node_id, code) = (node.map(|node| node.0), code.filter(|_| cause.is_own()));
         self.note(Record::JobCaused { job: job.0, cause: cause.word().to_owned(), node: node_id, code });
         if let Some(node) = node.filter(|_| cause.is_infrastructure()) {
-            self.hold_against(node, job, cause);
+            self.count_failure(node, job, cause);
         }
     }
 
@@ -130,14 +124,14 @@ impl Dispatcher {
     pub(crate) fn may_retry(&mut self, job: JobId, code: i32, cause: Cause) -> bool {
         let Some(spec) = self.spec(job).cloned() else { return false };
         if let Some(limit) = rule(&spec, cause) {
-            return self.struck(job, cause) <= limit;
+            return self.log.state.failure_count(job, cause) <= limit;
         }
         if cause.is_infrastructure() {
-            // Nodes that are away come and go as they like; what fails where they are there may be the job's doing.
-            return cause != Cause::LostWorker || self.struck(job, cause) <= STRIKES_MAX;
+            // A node that is away is no fault of the job; what fails on a present node may be.
+            return cause != Cause::LostWorker || self.log.state.failure_count(job, cause) <= STRIKES_MAX;
         }
         let is_wanted = code != 0 && (spec.retry_codes.is_empty() || spec.retry_codes.contains(&code));
-        let used = self.kept.retries.get(&job.0).copied().unwrap_or(0);
+        let used = self.log.state.retries.get(&job.0).copied().unwrap_or(0);
         let may = is_wanted && used < spec.retries;
         if may {
             self.note(Record::JobRetried { job: job.0 });
@@ -149,36 +143,26 @@ impl Dispatcher {
     /// trainer reports, but began two such runs in a row from the same checkpoint, would never come to an end.
     pub(crate) fn limit_reached(&mut self, job: JobId) {
         let continues = self.spec(job).is_some_and(|spec| spec.requeue_at_limit);
-        let began_at = self.executions.get(&job).map_or(0.0, |execution| execution.began_at);
-        let before = self.limit_marks.insert(job, began_at);
-        let is_stuck = before == Some(began_at) && self.progress.contains_key(&job);
+        let began_at = self.tasks.execution(job).map_or(0.0, |execution| execution.began_at);
+        let is_repeated = self.jobs.time_limits.note_end(job, began_at);
+        let is_stuck = is_repeated && self.tasks.progress(job).is_some();
         let command = if continues && !is_stuck { Command::RequeueJob(job) } else { Command::ExpireJob(job) };
         // It may be over by now.
         let _ = self.command_as(Origin::TimeLimit, command);
     }
 
-    /// Whether a job that machines have stopped may go on elsewhere.
+    /// Whether a job that machines have stopped may continue elsewhere.
     pub(crate) fn may_move_on(&self, job: JobId) -> bool {
-        let cause = self.kept.struck.get(&job.0).map_or(Cause::NoCause, Struck::cause);
+        let cause = self.log.state.last_cause(job);
         let limit = self.spec(job).and_then(|spec| rule(spec, cause));
-        !cause.is_infrastructure() || limit.is_none_or(|limit| self.struck(job, cause) <= limit)
+        !cause.is_infrastructure()
+            || limit.is_none_or(|limit| self.log.state.failure_count(job, cause) <= limit)
     }
 
-    fn struck(&self, job: JobId, cause: Cause) -> u32 {
-        self.kept.struck.get(&job.0).map_or(0, |struck| struck.count(cause))
-    }
-
-    /// Whether a job that is run again waits a little before: after every failure of its own, and where machines fail it again.
-    pub(crate) fn is_delayed_after(&self, job: JobId, cause: Cause) -> bool {
-        let machines =
-            || self.struck(job, Cause::LostWorker).saturating_add(self.struck(job, Cause::NodeAway));
-        cause.is_own() || cause.is_infrastructure() && machines() > 1
-    }
-
-    /// Lets a job that failed wait a little before it is run again. It keeps its place in the queue.
+    /// Delays the next run of a job that failed. It keeps its place in the queue.
     pub(crate) fn delay(&mut self, job: JobId) {
         let base_s = self.spec(job).and_then(|spec| spec.retry_delay_s).unwrap_or(DELAY_S);
-        let failures = self.kept.struck.get(&job.0).map_or(1, Struck::delaying).max(1);
+        let failures = self.log.state.failures.get(&job.0).map_or(1, FailureHistory::delaying).max(1);
         let delay_s = delay_s(base_s, failures);
         // One that was given other devices meanwhile has waited enough.
         if delay_s <= 0.0 || self.command(Command::HoldJob(job)).is_err() {
@@ -186,34 +170,37 @@ impl Dispatcher {
         }
         let until = self.now().plus(delay_s);
         self.note(Record::JobDelayed { job: job.0, until: until.seconds() });
-        self.delays.insert((until, job));
+        self.jobs.delays.add(until, job);
     }
 
     /// After a restart: jobs that wait after a failure still do.
-    pub(crate) fn delay_again(&mut self) {
+    pub(crate) fn restore_delays(&mut self) {
         let is_held = |job: &JobId| self.engine.state().job(*job).phase == Phase::Held;
-        let delays =
-            self.kept.delays.iter().filter_map(|(&job, &until)| Some((Time::try_new(until)?, JobId(job))));
-        self.delays = delays.filter(|(_, job)| is_held(job)).collect();
+        let delays = self
+            .log
+            .state
+            .delays
+            .iter()
+            .filter_map(|(&job, &until)| Some((Time::try_new(until)?, JobId(job))));
+        self.jobs.delays = delays.filter(|(_, job)| is_held(job)).collect();
     }
 
-    /// Lets go of jobs that have waited long enough after a failure.
+    /// Releases jobs whose delay is over.
     pub(crate) fn expire_delays(&mut self) {
         let now = self.now();
-        while let Some(&(until, job)) = self.delays.first().filter(|(until, _)| *until <= now) {
-            self.delays.remove(&(until, job));
+        while let Some((until, job)) = self.jobs.delays.pop_due(now) {
             // Released meanwhile, or ended.
-            if self.kept.delays.get(&job.0) != Some(&until.seconds()) {
+            if self.log.state.delays.get(&job.0) != Some(&until.seconds()) {
                 continue;
             }
-            self.kept.delays.remove(&job.0);
-            self.let_go(job);
+            self.log.state.end_delay(job);
+            self.release_if_ready(job);
         }
     }
 
     /// What a job that waits after a failure waits for.
     pub(crate) fn delayed(&self, job: JobId) -> Option<String> {
-        let until = Time::try_new(*self.kept.delays.get(&job.0)?)?;
+        let until = Time::try_new(*self.log.state.delays.get(&job.0)?)?;
         let left_s = until.since(self.now()).max(0.0).ceil();
         if self.engine.state().job(job).first_start.is_none() {
             return Some(format!("begins in {left_s:.0} s"));
@@ -223,14 +210,14 @@ impl Dispatcher {
 
     /// Why a job's last run came to its end, in words.
     pub(crate) fn last_cause(&self, job: JobId) -> String {
-        let Some(struck) = self.kept.struck.get(&job.0) else { return "a failure".to_owned() };
-        let node = struck.node.and_then(|node| {
+        let Some(failures) = self.log.state.failures.get(&job.0) else { return "a failure".to_owned() };
+        let node = failures.node.and_then(|node| {
             self.engine.state().topology().nodes().get(node as usize).map(|node| node.spec.name.to_string())
         });
         let at = node.map_or_else(String::new, |node| format!(" on {node}"));
-        match struck.cause() {
+        match failures.cause() {
             Cause::NoCause => "a failure".to_owned(),
-            Cause::UserError => format!("exit code {}{at}", struck.code.unwrap_or(1)),
+            Cause::UserError => format!("exit code {}{at}", failures.code.unwrap_or(1)),
             Cause::NodeAway => format!("the loss of a node{at}"),
             Cause::BrokenDevice => format!("a broken device{at}"),
             Cause::TimeLimit => "its time limit".to_owned(),
@@ -244,7 +231,7 @@ impl Dispatcher {
     }
 }
 
-/// What a job says of a cause: how often it is run again.
+/// The retry rule of a job for a cause: how often it is run again.
 fn rule(spec: &WireSpec, cause: Cause) -> Option<u32> {
     spec.retry.iter().find(|rule| rule.cause() == cause).map(|rule| rule.count)
 }

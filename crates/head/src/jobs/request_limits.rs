@@ -27,47 +27,52 @@ impl Default for Caps {
     }
 }
 
+/// More than a cap allows. Each names the cap.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CapError {
+    #[error(
+        "the request has {count} {what}, more than the {cap} of the head's cap max_request_jobs; split it"
+    )]
+    Request { count: u64, what: &'static str, cap: u32 },
+    #[error("user {user} would have {count} live jobs, more than the {cap} of the head's cap max_user_jobs")]
+    UserJobs { user: String, count: u64, cap: u32 },
+    #[error(
+        "jobs of user {user} would have {count} dependencies on single jobs, more than the {cap} of the head's cap max_user_jobs"
+    )]
+    UserDependencies { user: String, count: u64, cap: u32 },
+}
+
 impl Caps {
     /// Checks the number of jobs that one request touches.
     ///
     /// # Errors
     /// Names what is too much, the cap, and the option that raises it.
-    pub(crate) fn check_request_jobs(&self, count: u64, what: &str) -> Result<(), String> {
+    pub(crate) fn check_request_jobs(&self, count: u64, what: &'static str) -> Result<(), CapError> {
         if count <= u64::from(self.request_jobs) {
             return Ok(());
         }
-        Err(format!(
-            "the request has {count} {what}, more than the {} of the head's cap max_request_jobs; split it",
-            self.request_jobs
-        ))
+        Err(CapError::Request { count, what, cap: self.request_jobs })
     }
 
     /// Checks the number of live jobs that a user would have.
     ///
     /// # Errors
     /// Names the cap.
-    pub(crate) fn check_user_jobs(&self, user: &str, count: u64) -> Result<(), String> {
+    pub(crate) fn check_user_jobs(&self, user: &str, count: u64) -> Result<(), CapError> {
         if count <= u64::from(self.user_jobs) {
             return Ok(());
         }
-        Err(format!(
-            "user {user} would have {count} live jobs, more than the {} of the head's cap max_user_jobs",
-            self.user_jobs
-        ))
+        Err(CapError::UserJobs { user: user.to_owned(), count, cap: self.user_jobs })
     }
 
     /// Checks the number of dependencies on single jobs that a user would have.
     ///
     /// # Errors
     /// Names the cap.
-    pub(crate) fn check_user_edges(&self, user: &str, count: u64) -> Result<(), String> {
+    pub(crate) fn check_user_edges(&self, user: &str, count: u64) -> Result<(), CapError> {
         if count <= u64::from(self.user_jobs) {
             return Ok(());
         }
-        Err(format!(
-            "jobs of user {user} would have {count} dependencies on single jobs, more than the {} of the head's cap \
-             max_user_jobs",
-            self.user_jobs
-        ))
+        Err(CapError::UserDependencies { user: user.to_owned(), count, cap: self.user_jobs })
     }
 }

@@ -1,24 +1,26 @@
 //! Images of nodes and jobs as a snapshot keeps them, and what the head knows beside the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, Phase, Reshapes, Time};
+use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeId, NodeImage, Phase, Reshapes, Time};
 use wharf_curve::Number;
+use wharf_proto::{Cause, Plan};
 
 use crate::jobs::accepted_requests::AcceptedRequests;
 use crate::jobs::amendments::Amended;
-use crate::jobs::failures::Struck;
+use crate::jobs::failures::FailureHistory;
 use crate::journal::record::{EndRecord, NodeRecord, Record, of_shares, to_share};
 use crate::journal::spec_record::SpecRecord;
 use crate::journal::victim_record::ChosenRecord;
 use crate::policy::active_policy::PolicyChoice;
 use crate::policy::limits::AppliedLimits;
 
-/// What the head knows of jobs that the engine does not.
+/// What the head stores beside the engine's state: a fold over the journal's records.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct HeadState {
     /// Held jobs.
     pub(crate) holds: BTreeSet<u32>,
     /// How many failures were forgiven.
@@ -29,8 +31,8 @@ pub(crate) struct Kept {
     pub(crate) arrays: BTreeMap<u32, u32>,
     /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
     pub(crate) reasons: BTreeMap<u32, String>,
-    /// What has struck jobs, those that are over included.
-    pub(crate) struck: BTreeMap<u32, Struck>,
+    /// The failures of jobs, those that are over included.
+    pub(crate) failures: BTreeMap<u32, FailureHistory>,
     /// Jobs that wait after a failure, and until when, in seconds.
     pub(crate) delays: BTreeMap<u32, f64>,
     /// The parallel plans of the placements that jobs have or had last, as stages, data and tensor.
@@ -59,7 +61,7 @@ pub(crate) struct Kept {
     pub(crate) incarnations: Vec<String>,
 }
 
-impl Kept {
+impl HeadState {
     pub(crate) fn apply(&mut self, record: &Record) {
         match *record {
             Record::JobNoted { job, ref reason } => {
@@ -88,13 +90,13 @@ impl Kept {
                 self.delays.remove(&job);
             }
             Record::JobCaused { job, ref cause, node, code } => {
-                let struck = self.struck.entry(job).or_default();
-                *struck.counts.entry(cause.clone()).or_default() += 1;
-                struck.last.clone_from(cause);
-                (struck.node, struck.code, struck.signal) = (node, code, None);
+                let failures = self.failures.entry(job).or_default();
+                *failures.counts.entry(cause.clone()).or_default() += 1;
+                failures.last.clone_from(cause);
+                (failures.node, failures.code, failures.signal) = (node, code, None);
             }
             Record::JobSignalled { job, signal } => {
-                self.struck.entry(job).or_default().signal = Some(signal);
+                self.failures.entry(job).or_default().signal = Some(signal);
             }
             Record::JobDelayed { job, until } => {
                 self.delays.insert(job, until);
@@ -138,15 +140,79 @@ impl Kept {
         }
     }
 
-    /// Drops what was known of a job that is over; what has struck one that finished is not why it ended.
+    /// Drops the records of a job that is over; a failure of one that finished is not why it ended.
     pub(crate) fn end(&mut self, job: u32, is_finished: bool) {
-        if let Some(struck) = self.struck.get_mut(&job).filter(|_| is_finished) {
-            struck.last.clear();
+        if let Some(failures) = self.failures.get_mut(&job).filter(|_| is_finished) {
+            failures.last.clear();
         }
         self.holds.remove(&job);
         self.retries.remove(&job);
         self.checkpoints.remove(&job);
         self.delays.remove(&job);
+    }
+
+    /// The name of the policy in force; empty before one has been set.
+    pub(crate) fn policy_name(&self) -> &str {
+        self.policy.as_ref().map_or("", |choice| &choice.name)
+    }
+
+    /// A job does not wait until a time any more.
+    pub(crate) fn end_delay(&mut self, job: JobId) {
+        self.delays.remove(&job.0);
+    }
+
+    /// A job has a new run: the failure of the last one is not its present reason.
+    pub(crate) fn clear_reason(&mut self, job: JobId) {
+        self.reasons.remove(&job.0);
+    }
+
+    /// Stores the iterations in the checkpoint that a job continues from.
+    pub(crate) fn set_checkpoint(&mut self, job: JobId, done: f64) {
+        self.checkpoints.insert(job.0, done);
+    }
+
+    /// Adds a submitted array.
+    pub(crate) fn add_array(&mut self, first: u32, count: u32) {
+        self.arrays.insert(first, count);
+    }
+
+    /// A job, or all elements of the array that begins with it.
+    pub(crate) fn whole(&self, job: u32) -> Range<u32> {
+        job..job.saturating_add(self.arrays.get(&job).copied().unwrap_or(1))
+    }
+
+    /// Jobs by the first job of their array.
+    pub(crate) fn by_array(&self, jobs: &[JobId]) -> BTreeMap<u32, Vec<u32>> {
+        let mut arrays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        jobs.iter().for_each(|job| arrays.entry(self.first_of(job.0)).or_default().push(job.0));
+        arrays
+    }
+
+    /// How often a cause has ended runs of a job.
+    pub(crate) fn failure_count(&self, job: JobId, cause: Cause) -> u32 {
+        self.failures.get(&job.0).map_or(0, |failures| failures.count(cause))
+    }
+
+    /// The last cause that ended a run of a job.
+    pub(crate) fn last_cause(&self, job: JobId) -> Cause {
+        self.failures.get(&job.0).map_or(Cause::NoCause, FailureHistory::cause)
+    }
+
+    /// Whether a job that is run again is delayed: after every failure of its own, and where machines fail it again.
+    pub(crate) fn is_delayed_after(&self, job: JobId, cause: Cause) -> bool {
+        let count = |cause| self.failure_count(job, cause);
+        let machines = || count(Cause::LostWorker).saturating_add(count(Cause::NodeAway));
+        cause.is_own() || cause.is_infrastructure() && machines() > 1
+    }
+
+    /// The parallel plan of a job where it is placed, or was last.
+    pub(crate) fn plan_of(&self, job: JobId) -> Option<Plan> {
+        self.plans.get(&job.0).map(|&(stages, data, tensor)| Plan { stages, data, tensor })
+    }
+
+    /// Whether a node has left for good.
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        self.left.get(&node.0) == Some(&true)
     }
 
     /// Books a job, or an array by its first job, on an account.
@@ -209,9 +275,9 @@ impl NodeImageRecord {
     }
 
     /// Puts what the head knows of a node beside what the engine does.
-    pub(super) fn tell(&self, node: u32, kept: &mut Kept) {
-        kept.apply(&Record::NodeNoted { node, reason: self.reason.clone() });
-        kept.left.extend(self.left.map(|is_over| (node, is_over)));
+    pub(super) fn apply_to(&self, node: u32, head_state: &mut HeadState) {
+        head_state.apply(&Record::NodeNoted { node, reason: self.reason.clone() });
+        head_state.left.extend(self.left.map(|is_over| (node, is_over)));
     }
 
     pub(crate) fn to_core(&self) -> NodeImage {
@@ -279,7 +345,7 @@ pub(crate) struct JobImageRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    struck: Option<Struck>,
+    struck: Option<FailureHistory>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     delayed: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -297,7 +363,7 @@ pub(crate) struct JobImageRecord {
 }
 
 impl JobImageRecord {
-    pub(crate) fn of(image: &JobImage, job: u32, kept: &Kept) -> Self {
+    pub(crate) fn of(image: &JobImage, job: u32, head_state: &HeadState) -> Self {
         let phase = match image.phase {
             Phase::Waiting => PhaseRecord::Waiting,
             Phase::Held => PhaseRecord::Held,
@@ -327,39 +393,39 @@ impl JobImageRecord {
             left: image.left.as_deref().map(of_shares),
             leaving_generation: image.leaving_generation,
             ending: image.ending.map(EndRecord::of),
-            is_held_by_someone: kept.holds.contains(&job),
-            retries: kept.retries.get(&job).copied(),
-            checkpointed: kept.checkpoints.get(&job).copied(),
-            array: kept.arrays.get(&job).copied(),
-            reason: kept.reasons.get(&job).cloned(),
-            struck: kept.struck.get(&job).cloned(),
-            delayed: kept.delays.get(&job).copied(),
-            account: kept.accounts.get(&job).map(|account| account.to_string()),
-            plan: kept.plans.get(&job).copied(),
-            metrics: kept.metrics.get(&job).cloned(),
-            remarks: kept.remarks.get(&job).cloned().unwrap_or_default(),
-            amended: kept.amended.get(&job).cloned(),
-            reported: kept.reported.get(&job).copied(),
+            is_held_by_someone: head_state.holds.contains(&job),
+            retries: head_state.retries.get(&job).copied(),
+            checkpointed: head_state.checkpoints.get(&job).copied(),
+            array: head_state.arrays.get(&job).copied(),
+            reason: head_state.reasons.get(&job).cloned(),
+            struck: head_state.failures.get(&job).cloned(),
+            delayed: head_state.delays.get(&job).copied(),
+            account: head_state.accounts.get(&job).map(|account| account.to_string()),
+            plan: head_state.plans.get(&job).copied(),
+            metrics: head_state.metrics.get(&job).cloned(),
+            remarks: head_state.remarks.get(&job).cloned().unwrap_or_default(),
+            amended: head_state.amended.get(&job).cloned(),
+            reported: head_state.reported.get(&job).copied(),
         }
     }
 
-    /// The job's image, and into `kept` what the head knows of it; `None` where a number is not one.
-    pub(crate) fn to_core(&self, job: u32, kept: &mut Kept) -> Option<JobImage> {
+    /// The job's image, and into `head_state` what the head stores of it; `None` where a number is not one.
+    pub(crate) fn to_core(&self, job: u32, head_state: &mut HeadState) -> Option<JobImage> {
         if self.is_held_by_someone {
-            kept.holds.insert(job);
+            head_state.holds.insert(job);
         }
-        kept.retries.extend(self.retries.map(|count| (job, count)));
-        kept.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
-        kept.arrays.extend(self.array.map(|count| (job, count)));
-        kept.struck.extend(self.struck.clone().map(|struck| (job, struck)));
-        kept.delays.extend(self.delayed.map(|until| (job, until)));
-        kept.plans.extend(self.plan.map(|plan| (job, plan)));
-        kept.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
-        kept.remarks.extend((!self.remarks.is_empty()).then(|| (job, self.remarks.clone())));
-        kept.amended.extend(self.amended.clone().map(|amended| (job, amended)));
-        kept.reported.extend(self.reported.map(|reported| (job, reported)));
-        kept.book(job, self.account.as_deref().unwrap_or_default());
-        kept.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
+        head_state.retries.extend(self.retries.map(|count| (job, count)));
+        head_state.checkpoints.extend(self.checkpointed.map(|done| (job, done)));
+        head_state.arrays.extend(self.array.map(|count| (job, count)));
+        head_state.failures.extend(self.struck.clone().map(|struck| (job, struck)));
+        head_state.delays.extend(self.delayed.map(|until| (job, until)));
+        head_state.plans.extend(self.plan.map(|plan| (job, plan)));
+        head_state.metrics.extend(self.metrics.clone().map(|metrics| (job, metrics)));
+        head_state.remarks.extend((!self.remarks.is_empty()).then(|| (job, self.remarks.clone())));
+        head_state.amended.extend(self.amended.clone().map(|amended| (job, amended)));
+        head_state.reported.extend(self.reported.map(|reported| (job, reported)));
+        head_state.book(job, self.account.as_deref().unwrap_or_default());
+        head_state.reasons.extend(self.reason.clone().map(|reason| (job, reason)));
         let phase = match self.phase {
             PhaseRecord::Waiting => Phase::Waiting,
             PhaseRecord::Held => Phase::Held,

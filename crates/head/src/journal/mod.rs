@@ -26,7 +26,7 @@ use wharf_core::{Event, Log, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
-pub(crate) use image::{JobImageRecord, Kept, NodeImageRecord};
+pub(crate) use image::{HeadState, JobImageRecord, NodeImageRecord};
 pub(crate) use mark::ID_BLOCK;
 pub(crate) use reader::Reader;
 pub(crate) use replay::Replayed;
@@ -428,7 +428,12 @@ impl Journal {
 
     /// Keeps an image of what changed since the last snapshot, and drops events that are covered and old. Everything
     /// must have been committed.
-    pub(crate) fn snapshot(&mut self, state: &State, kept: &Kept, now: Time) -> Result<(), JournalError> {
+    pub(crate) fn snapshot(
+        &mut self,
+        state: &State,
+        head_state: &HeadState,
+        now: Time,
+    ) -> Result<(), JournalError> {
         if self.since_snapshot == 0 {
             return Ok(());
         }
@@ -439,8 +444,8 @@ impl Journal {
         let before_s = now.seconds() - self.history_s;
         let sequence = self.position.sequence;
         let written = self.connection.transaction().and_then(|transaction| {
-            snapshot::write_images(&transaction, state, kept, &jobs)?;
-            snapshot::write_facts(&transaction, kept)?;
+            snapshot::write_images(&transaction, state, head_state, &jobs)?;
+            snapshot::write_facts(&transaction, head_state)?;
             schema::set_meta(&transaction, "snapshot_sequence", sequence)?;
             snapshot::prune(&transaction, sequence, before_s)?;
             transaction.commit()

@@ -11,7 +11,7 @@ use wharf_core::{ClusterSpec, JobId, Phase, State, Time};
 use wharf_proto::JobSpec as WireSpec;
 use wharf_proto::prost::Message as _;
 
-use super::image::{JobImageRecord, Kept, NodeImageRecord};
+use super::image::{HeadState, JobImageRecord, NodeImageRecord};
 use super::quarantine::{Quarantine, follows, stand_in};
 use super::{ACCEPTED, Damage, INCARNATIONS, JournalError, LIMITS, POLICY, is_damage, schema};
 use crate::dispatcher::incident;
@@ -26,7 +26,7 @@ pub(crate) struct Replayed {
     /// What live jobs run, by the first job of their array or their own.
     pub(crate) specs: BTreeMap<u32, Arc<WireSpec>>,
     /// What the head knows beside the state.
-    pub(crate) kept: Kept,
+    pub(crate) head_state: HeadState,
     /// The time of the last event.
     pub(crate) last: Time,
     /// Seconds since the Unix epoch at which the engine's time began.
@@ -174,7 +174,7 @@ fn replay_without(
     let mut replayed = Replayed {
         state: State::new(&ClusterSpec::default(), 1),
         specs: BTreeMap::new(),
-        kept: Kept::default(),
+        head_state: HeadState::default(),
         last: Time::ZERO,
         epoch_unix_s,
         damage: None,
@@ -207,7 +207,7 @@ fn replay_without(
         return Err(Failure::Damaged);
     }
     replayed.specs.retain(|&first, _| {
-        let count = replayed.kept.arrays.get(&first).copied().unwrap_or(1);
+        let count = replayed.head_state.arrays.get(&first).copied().unwrap_or(1);
         (first..first.saturating_add(count))
             .map(JobId)
             .any(|job| replayed.state.has_job(job) && !replayed.state.job(job).is_ended())
@@ -220,19 +220,19 @@ impl Replayed {
     fn load(&mut self, connection: &Connection) -> rusqlite::Result<Option<()>> {
         if let Some(text) = schema::meta::<String>(connection, POLICY)? {
             let Ok(choice) = serde_json::from_str(&text) else { return Ok(None) };
-            self.kept.policy = Some(choice);
+            self.head_state.policy = Some(choice);
         }
         if let Some(text) = schema::meta::<String>(connection, LIMITS)? {
             let Ok(limits) = serde_json::from_str(&text) else { return Ok(None) };
-            self.kept.limits = Some(limits);
+            self.head_state.limits = Some(limits);
         }
         if let Some(text) = schema::meta::<String>(connection, ACCEPTED)? {
             let Ok(accepted) = serde_json::from_str(&text) else { return Ok(None) };
-            self.kept.accepted = accepted;
+            self.head_state.accepted = accepted;
         }
         if let Some(text) = schema::meta::<String>(connection, INCARNATIONS)? {
             let Ok(incarnations) = serde_json::from_str(&text) else { return Ok(None) };
-            self.kept.incarnations = incarnations;
+            self.head_state.incarnations = incarnations;
         }
         let mut nodes = Vec::new();
         let mut query = connection.prepare("SELECT image FROM snapshot_nodes ORDER BY node")?;
@@ -242,7 +242,7 @@ impl Replayed {
                 return Ok(None);
             };
             let node = nodes.len() as u32;
-            record.tell(node, &mut self.kept);
+            record.apply_to(node, &mut self.head_state);
             nodes.push(record.to_core());
         }
         let mut jobs = Vec::new();
@@ -251,9 +251,10 @@ impl Replayed {
         while let Some(row) = rows.next()? {
             let job: u32 = row.get(0)?;
             let record = serde_json::from_str::<JobImageRecord>(row.get_ref(1)?.as_str()?).ok();
-            let image = record.and_then(|record| record.to_core(job, &mut self.kept));
+            let image = record.and_then(|record| record.to_core(job, &mut self.head_state));
             let Some(image) = image.filter(|_| job as usize == jobs.len()) else { return Ok(None) };
-            let is_live = !matches!(image.phase, Phase::Ended(_)) || self.kept.arrays.contains_key(&job);
+            let is_live =
+                !matches!(image.phase, Phase::Ended(_)) || self.head_state.arrays.contains_key(&job);
             if let Some(bytes) = row.get::<_, Option<Vec<u8>>>(2)?.filter(|_| is_live) {
                 let Ok(spec) = WireSpec::decode(bytes.as_slice()) else { return Ok(None) };
                 self.specs.insert(job, Arc::new(spec));
@@ -288,15 +289,15 @@ impl Replayed {
         let record = entry.record?;
         let jobs = record.jobs();
         record.replay(self.last, &mut self.state).ok()?;
-        self.kept.apply(&record);
+        self.head_state.apply(&record);
         if let Record::JobEnded { job, .. } = record
-            && !self.kept.is_element(job)
+            && !self.head_state.is_element(job)
         {
             self.specs.remove(&job);
         }
         if let Some(bytes) = entry.spec {
             let spec = WireSpec::decode(bytes.as_slice()).ok()?;
-            self.kept.book(jobs.start, &spec.account);
+            self.head_state.book(jobs.start, &spec.account);
             self.specs.insert(jobs.start, Arc::new(spec));
         }
         self.changed.push(jobs);

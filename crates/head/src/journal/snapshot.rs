@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 use wharf_core::{JobId, NodeId, State};
 
-use super::image::{JobImageRecord, Kept, NodeImageRecord};
+use super::image::{HeadState, JobImageRecord, NodeImageRecord};
 use super::{ACCEPTED, INCARNATIONS, LIMITS, POLICY, reader, schema};
 
 /// Writes images of all nodes and of the jobs that changed.
 pub(super) fn write_images(
     transaction: &Transaction<'_>,
     state: &State,
-    kept: &Kept,
+    head_state: &HeadState,
     jobs: &BTreeSet<u32>,
 ) -> rusqlite::Result<()> {
     let to_text = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
@@ -20,7 +20,7 @@ pub(super) fn write_images(
     for index in 0..state.topology().nodes().len() {
         let image = NodeImageRecord::of(&state.node_image(NodeId::from_index(index)));
         let node = index as u32;
-        let image = image.noted(kept.node_reasons.get(&node), kept.left.get(&node).copied());
+        let image = image.noted(head_state.node_reasons.get(&node), head_state.left.get(&node).copied());
         insert.execute(params![index as i64, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     let mut insert = transaction.prepare(
@@ -29,26 +29,26 @@ pub(super) fn write_images(
            (SELECT spec FROM snapshot_jobs WHERE job = ?1)))",
     )?;
     for &job in jobs {
-        let image = JobImageRecord::of(&state.job_image(JobId(job)), job, kept);
+        let image = JobImageRecord::of(&state.job_image(JobId(job)), job, head_state);
         insert.execute(params![job, serde_json::to_string(&image).map_err(to_text)?])?;
     }
     Ok(())
 }
 
 /// Writes what is known beside nodes and jobs.
-pub(super) fn write_facts(transaction: &Transaction<'_>, kept: &Kept) -> rusqlite::Result<()> {
+pub(super) fn write_facts(transaction: &Transaction<'_>, head_state: &HeadState) -> rusqlite::Result<()> {
     let write = |key, text: serde_json::Result<String>| {
         let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         schema::set_meta(transaction, key, text)
     };
-    if let Some(choice) = &kept.policy {
+    if let Some(choice) = &head_state.policy {
         write(POLICY, serde_json::to_string(choice))?;
     }
-    if let Some(limits) = &kept.limits {
+    if let Some(limits) = &head_state.limits {
         write(LIMITS, serde_json::to_string(limits))?;
     }
-    write(ACCEPTED, serde_json::to_string(&kept.accepted))?;
-    write(INCARNATIONS, serde_json::to_string(&kept.incarnations))
+    write(ACCEPTED, serde_json::to_string(&head_state.accepted))?;
+    write(INCARNATIONS, serde_json::to_string(&head_state.incarnations))
 }
 
 /// Drops events that a snapshot covers and that are older than the retention time.

@@ -1,8 +1,8 @@
-//! Nodes that come for a time: they say that they leave, are gone, and may come back as another machine of the same name.
+//! Temporary nodes: they announce that they leave, deregister, and may return as another machine of the same name.
 
 use std::collections::BTreeMap;
 
-use wharf_core::{Command, NodeId, Phase};
+use wharf_core::{Command, Ignored, NodeId, Phase};
 use wharf_proto::{Demand, Leave};
 
 use crate::dispatcher::Dispatcher;
@@ -11,8 +11,17 @@ use crate::journal::record::Record;
 /// A reason is a line for people.
 const LEAVE_BYTES_MAX: usize = 1000;
 
+/// A change of a node that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NodeChangeError {
+    #[error("its worker is connected; end that, or drain the node")]
+    Connected,
+    #[error(transparent)]
+    Ignored(#[from] Ignored),
+}
+
 impl Dispatcher {
-    /// A worker's machine is not to be had much longer.
+    /// A worker announces that its machine leaves, or has left.
     pub(crate) fn on_leave(&mut self, node: NodeId, mut leave: Leave) {
         leave.reason.truncate(leave.reason.floor_char_boundary(LEAVE_BYTES_MAX));
         if leave.is_over {
@@ -35,49 +44,44 @@ impl Dispatcher {
 
     /// The node is not expected back: its jobs run elsewhere without waiting for it.
     fn node_gone(&mut self, node: NodeId, reason: String) {
-        self.missing.remove(&node);
+        self.nodes.connections.end_wait(node);
         if self.engine.state().schedule().is_there(node) {
             self.engine_command(Command::LoseNode(node));
         }
-        self.end_reading(node);
+        self.tasks.end_reading(node);
         self.note(Record::NodeLeft { node: node.0, is_over: true });
         self.note(Record::NodeNoted { node: node.0, reason });
     }
 
-    /// Whether a node has left for good.
-    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.kept.left.get(&node.0) == Some(&true)
-    }
-
-    /// A node that had left is there again, perhaps on another machine: nothing is held against it.
+    /// A node that had left is there again, perhaps on another machine: its failures do not count.
     pub(crate) fn node_came(&mut self, node: NodeId) {
-        if self.kept.left.contains_key(&node.0) {
+        if self.log.state.left.contains_key(&node.0) {
             self.note(Record::NodeCame { node: node.0 });
             self.note(Record::NodeNoted { node: node.0, reason: String::new() });
             self.engine_command(Command::OpenNode(node));
-            self.forgive(node);
+            self.reset_failures(node);
         }
     }
 
-    /// What a person wants of a node; why not, where it is refused.
+    /// Changes a node on request.
     pub(crate) fn change_node(
         &mut self,
         command: Command,
         node: NodeId,
         reason: String,
-    ) -> Result<(), String> {
+    ) -> Result<(), NodeChangeError> {
         let is_opened = matches!(command, Command::OpenNode(_));
         if matches!(command, Command::LoseNode(_)) {
-            if self.sessions.contains_key(&node) {
-                return Err("its worker is connected; end that, or drain the node".to_owned());
+            if self.nodes.connections.is_connected(node) {
+                return Err(NodeChangeError::Connected);
             }
             self.node_gone(node, reason);
             return Ok(());
         }
-        self.command(command).map_err(|ignored| ignored.to_string())?;
+        self.command(command)?;
         self.note(Record::NodeNoted { node: node.0, reason });
         if is_opened {
-            self.forgive(node);
+            self.reset_failures(node);
         }
         Ok(())
     }
@@ -113,10 +117,10 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
     alike.into_iter().map(demand).collect()
 }
 
-/// Whose limits a job counts in.
+/// The owners whose limits a job counts in.
 fn owners(dispatcher: &Dispatcher, user: &str, pool: &str) -> Vec<String> {
     let pool = (!pool.is_empty()).then_some(pool);
-    dispatcher.sharing.owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()
+    dispatcher.policy.limits().owners(user, pool).into_iter().map(|(whose, _)| whose.to_string()).collect()
 }
 
 type Text = std::sync::Arc<str>;

@@ -22,15 +22,15 @@ struct Failure {
     cause: Cause,
 }
 
-/// What went wrong where, lately. It is not journaled: a head that was restarted counts anew.
+/// Failures of nodes and devices lately. They are not journaled: a head that was restarted counts anew.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct NodeFailures {
     nodes: BTreeMap<NodeId, VecDeque<Failure>>,
     devices: BTreeMap<(NodeId, u32), VecDeque<Time>>,
 }
 
-impl Trouble {
-    /// Notes a failure, and tells whether it was one too many: how many there were, if so.
+impl NodeFailures {
+    /// Notes a failure. Returns how many there were, where that is too many.
     fn node_failed(&mut self, node: NodeId, failure: Failure) -> Option<usize> {
         let failures = self.nodes.entry(node).or_default();
         failures.push_back(failure);
@@ -53,23 +53,23 @@ impl Trouble {
         failures.retain(|at| now.since(*at) <= WINDOW_S);
     }
 
-    /// Whether a device has failed so often that it stays out although it seems well.
-    pub(crate) fn keeps_out(&self, node: NodeId, device: u32) -> bool {
+    /// Whether a device has failed so often that it is excluded although it reports no problem.
+    pub(crate) fn excludes(&self, node: NodeId, device: u32) -> bool {
         self.devices.get(&(node, device)).is_some_and(|failures| failures.len() >= FAILURES_MAX)
     }
 
     /// An administrator has checked the node.
-    fn forgive(&mut self, node: NodeId) {
+    fn reset_failures(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.devices.retain(|(of, _), _| *of != node);
     }
 }
 
 impl Dispatcher {
-    /// Holds a failure against a node, and takes it out where there were too many.
-    pub(crate) fn hold_against(&mut self, node: NodeId, job: JobId, cause: Cause) {
+    /// Counts a failure of a node, and cordons it where there were too many.
+    pub(crate) fn count_failure(&mut self, node: NodeId, job: JobId, cause: Cause) {
         let failure = Failure { at: self.now(), job, cause };
-        let Some(count) = self.trouble.node_failed(node, failure) else { return };
+        let Some(count) = self.nodes.failures.node_failed(node, failure) else { return };
         if self.engine.state().schedule().is_cordoned(node) {
             return;
         }
@@ -82,32 +82,32 @@ impl Dispatcher {
             cause.word()
         );
         self.engine_command(Command::CordonNode(node));
-        self.warn(&format!("node {name} is {reason}"));
+        self.alerts.warn(&format!("node {name} is {reason}"));
         self.note(Record::NodeNoted { node: node.0, reason });
     }
 
-    /// Notes that a device broke, and says so where it stays out from now on.
+    /// Notes that a device broke, and reports it where it is excluded from now on.
     pub(crate) fn device_broke(&mut self, node: NodeId, device: u32) {
         let now = self.now();
-        self.trouble.device_failed(node, device, now);
-        if self.trouble.keeps_out(node, device) {
+        self.nodes.failures.device_failed(node, device, now);
+        if self.nodes.failures.excludes(node, device) {
             let name = self.engine.state().topology().node(node).spec.name.to_string();
-            self.warn(&format!("device {device} of node {name}: {}", kept_out(&name)));
+            self.alerts.warn(&format!("device {device} of node {name}: {}", exclusion(&name)));
         }
     }
 
     /// A node and its healthy devices are resumed.
-    pub(crate) fn forgive(&mut self, node: NodeId) {
-        self.trouble.forgive(node);
-        if let Some(facts) = self.facts.get(&node) {
+    pub(crate) fn reset_failures(&mut self, node: NodeId) {
+        self.nodes.failures.reset_failures(node);
+        if let Some(facts) = self.nodes.facts.get(&node) {
             let devices = facts.devices.clone();
             self.on_devices(node, devices);
         }
     }
 }
 
-/// What is said of a device that stays out.
-pub(crate) fn kept_out(node: &str) -> String {
+/// Why a device is excluded.
+pub(crate) fn exclusion(node: &str) -> String {
     format!("failed {FAILURES_MAX} times within an hour and is excluded until `wharf node resume {node}`")
 }
 
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn too_many_failures_are_those_of_different_jobs_at_different_times() {
         let fails = |rows: &[(f64, u32, Cause)]| {
-            let mut trouble = Trouble::default();
+            let mut failures = NodeFailures::default();
             let mut last = None;
             for &(at, job, cause) in rows {
                 let failure = Failure { at: Time::from_seconds(at), job: JobId(job), cause };
-                last = trouble.node_failed(NodeId(0), failure);
+                last = failures.node_failed(NodeId(0), failure);
             }
             last
         };

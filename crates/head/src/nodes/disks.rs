@@ -24,13 +24,14 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what a worker reports of its disk, closes the node where that is full, and opens it where it has space again.
+    /// Stores a worker's disk report, cordons the node where its disk is full, and resumes it where there is space again.
     pub(crate) fn on_heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
         let Some(mut disk) = heartbeat.disk else { return };
         disk.path.truncate(disk.path.floor_char_boundary(PATH_BYTES_MAX));
         let Disk { available_bytes, reserve_bytes, .. } = disk;
-        self.facts.entry(node).or_default().disk = Some(disk);
-        let is_closed = self.kept.node_reasons.get(&node.0).is_some_and(|reason| reason.starts_with(FULL));
+        self.nodes.facts.entry(node).or_default().disk = Some(disk);
+        let is_closed =
+            self.log.state.node_reasons.get(&node.0).is_some_and(|reason| reason.starts_with(FULL));
         if available_bytes < reserve_bytes {
             self.close_full(node);
         } else if is_closed && available_bytes >= reserve_bytes.saturating_mul(OPEN_AT) {
@@ -45,7 +46,7 @@ impl Dispatcher {
         if self.engine.state().schedule().is_cordoned(node) {
             return;
         }
-        let path = self.facts.get(&node).and_then(|facts| facts.disk.as_ref()).map(|disk| disk.path.clone());
+        let path = self.nodes.facts(node).and_then(|facts| facts.disk.as_ref()).map(|disk| disk.path.clone());
         let place = path.unwrap_or_else(|| "its worker's state directory".to_owned());
         let reason =
             format!("{FULL}no space on the file system of {place}; the node gets jobs again when there is");

@@ -1,36 +1,26 @@
-//! Workers come, go and come back; both sides agree on what runs.
+//! Nodes: their workers connect, disconnect and come back; both sides agree on what runs.
 
+pub(crate) mod connections;
 pub(crate) mod deregistration;
 pub(crate) mod device_health;
 pub(crate) mod disks;
 pub(crate) mod registration;
+pub(crate) mod reports;
 pub(crate) mod worker_outbox;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{Command, JobId, NodeId, NodeSpec, Time};
-use wharf_proto::{Cause, Device, Disk, Register, Welcome, to_worker};
+use wharf_proto::{Cause, Device, Disk, Register, to_worker};
 
 use crate::dispatcher::Dispatcher;
-use crate::nodes::device_health::kept_out;
+use crate::nodes::connections::{Connections, Session};
+use crate::nodes::device_health::{NodeFailures, exclusion};
+use crate::nodes::reports::AwaitedReports;
 use crate::nodes::worker_outbox::Outlet;
-use crate::tasks::execution::{End, Execution, TaskPhase};
+use crate::tasks::execution::{End, TaskPhase};
 
-/// How often a worker has to be heard, in seconds.
-const HEARTBEAT_S: f64 = 5.0;
-
-/// A worker that cannot reach the head stops its tasks; they are run elsewhere only this much later, as a part of the
-/// time that it may be away. Of that, its tasks have most to save their work.
-const FENCE_MARGIN: f64 = 0.5;
-const FENCE_GRACE: f64 = 0.4;
-
-/// A worker that is connected.
-pub(crate) struct Session {
-    pub(crate) id: u64,
-    pub(crate) sender: Outlet,
-}
-
-/// What a worker said of its node that no policy has to know.
+/// What a worker reports of its node that no policy has to know.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeFacts {
     pub(crate) address: String,
@@ -40,6 +30,53 @@ pub(crate) struct NodeFacts {
     pub(crate) disk: Option<Disk>,
 }
 
+/// Nodes: the connections of their workers, what those report, and failures.
+pub(crate) struct Nodes {
+    pub(crate) connections: Connections,
+    pub(crate) reports: AwaitedReports,
+    facts: BTreeMap<NodeId, NodeFacts>,
+    failures: NodeFailures,
+}
+
+impl Nodes {
+    /// A node without a connection is lost after so many seconds.
+    pub(crate) fn new(lost_after_s: f64) -> Self {
+        Self {
+            connections: Connections::new(lost_after_s),
+            reports: AwaitedReports::default(),
+            facts: BTreeMap::new(),
+            failures: NodeFailures::default(),
+        }
+    }
+
+    /// What a node's worker has reported of it; none where it has not registered since the head was started.
+    pub(crate) fn facts(&self, node: NodeId) -> Option<&NodeFacts> {
+        self.facts.get(&node)
+    }
+
+    /// How much a device is used, where its worker reports that.
+    pub(crate) fn utilisation(&self, node: NodeId, index: u32) -> Option<f64> {
+        let devices = &self.facts(node)?.devices;
+        devices.iter().find(|device| device.index == index)?.utilisation
+    }
+
+    /// After a start: submissions wait for the reports of all nodes that may come back, until then.
+    pub(crate) fn await_reports(&mut self, until: Time) {
+        self.reports.expect(self.connections.missing().collect(), until);
+    }
+
+    /// A node's worker has registered.
+    fn register(&mut self, node: NodeId, register: &Register, session: Session) {
+        self.connections.end_wait(node);
+        self.reports.note(node);
+        let facts = self.facts.entry(node).or_default();
+        facts.address.clone_from(&register.address);
+        facts.version.clone_from(&register.version);
+        facts.features.clone_from(&register.features);
+        self.connections.connect(node, session);
+    }
+}
+
 impl Dispatcher {
     /// A worker introduces itself: its node is there, and both sides agree on what runs.
     pub(crate) fn attach(&mut self, register: &Register, session: u64, sender: Outlet) {
@@ -47,9 +84,9 @@ impl Dispatcher {
             return;
         }
         crate::dispatcher::fault_points::point("attach");
-        if let Err(reason) = self.heed_mark(register) {
+        if let Err(refused) = self.check_mark(register) {
             // Without a sender its stream ends.
-            return self.alert(&reason);
+            return self.alert(&refused.to_string());
         }
         let topology = self.engine.state().topology();
         let known = topology.nodes().iter().position(|node| *node.spec.name == *register.node);
@@ -76,25 +113,16 @@ impl Dispatcher {
         } else {
             self.node_leaves(node, register.leaving.clone());
         }
-        self.missing.remove(&node);
-        self.has_reported(node);
-        let facts = self.facts.entry(node).or_default();
-        facts.address.clone_from(&register.address);
-        facts.version.clone_from(&register.version);
-        facts.features.clone_from(&register.features);
-        if let Some(replaced) = self.sessions.insert(node, Session { id: session, sender }) {
-            self.node_of_session.remove(&replaced.id);
-        }
-        self.node_of_session.insert(session, node);
-        // Meant for the one before; whatever of it still holds is said again below.
-        self.outgoing.remove(&node);
-        self.send(node, to_worker::Message::Welcome(self.welcome()));
+        self.nodes.register(node, register, Session { id: session, sender });
+        // Meant for the one before; whatever of it still holds is sent again below.
+        self.outbox.drop_messages(node);
+        self.send(node, to_worker::Message::Welcome(self.nodes.connections.welcome()));
         if !register.device.is_empty() {
             self.on_devices(node, register.device.clone());
         }
         self.report_orphans(register);
         self.reconcile(node, register);
-        self.read_on(node);
+        self.resume_reading(node);
     }
 
     /// A worker declares its node otherwise than before. Where the devices are others, its jobs run elsewhere.
@@ -104,43 +132,22 @@ impl Dispatcher {
             let was = format!("{} x {}", before.devices, before.device_type);
             let is = format!("{} x {}", spec.devices, spec.device_type);
             self.alert(&format!("node {}: its devices have changed from {was} to {is}", spec.name));
-            self.facts.remove(&node);
+            self.nodes.facts.remove(&node);
         }
         self.engine_command(Command::ReplaceNode(node, spec));
     }
 
-    /// The first message to a worker.
-    pub(crate) fn welcome(&self) -> Welcome {
-        Welcome {
-            heartbeat_s: HEARTBEAT_S,
-            fence_after_s: self.lost_after_s,
-            fence_grace_s: self.lost_after_s * FENCE_GRACE,
-        }
-    }
-
     /// A connection is gone; the node may come back.
     pub(crate) fn detach(&mut self, session: u64) {
-        if let Some(node) = self.node_of_session.remove(&session) {
-            self.sessions.remove(&node);
-            let until = self.lost_at();
-            self.missing.insert(node, until);
-        }
+        self.nodes.connections.disconnect(session, self.clock.now());
     }
 
-    /// Ends the connection of a node's worker, once all that it has said is durable.
+    /// Ends the connection of a node's worker, once all that it has reported is durable.
     pub(crate) fn close_session(&mut self, node: NodeId) {
-        if let Some(session) = self.sessions.remove(&node) {
-            self.node_of_session.remove(&session.id);
-            self.outgoing.remove(&node);
-            self.reply(move || drop(session));
+        if let Some(session) = self.nodes.connections.close(node) {
+            self.outbox.drop_messages(node);
+            self.outbox.reply(move || drop(session));
         }
-    }
-
-    /// When a node that is away from now on counts as lost. Where the network is silent, head and worker find it out by asking, each
-    /// some time after it last heard of the other; the worker may have heard of the head a heartbeat later than the other way.
-    pub(crate) fn lost_at(&self) -> Time {
-        let slack_s = if self.lost_after_s > 0.0 { HEARTBEAT_S } else { 0.0 };
-        self.now().plus(self.lost_after_s * (1.0 + FENCE_MARGIN) + slack_s)
     }
 
     /// Takes devices out that have a problem, and in that have none any more.
@@ -151,8 +158,8 @@ impl Dispatcher {
         let name = self.engine.state().topology().node(node).spec.name.clone();
         for device in &mut devices {
             let index = device.index;
-            let stays_out = self.trouble.keeps_out(node, index);
-            if !stays_out && device.problem == kept_out(&name) {
+            let is_excluded = self.nodes.failures.excludes(node, index);
+            if !is_excluded && device.problem == exclusion(&name) {
                 device.problem.clear();
             }
             match (broken.contains(index), device.problem.is_empty()) {
@@ -160,12 +167,12 @@ impl Dispatcher {
                     self.device_broke(node, index);
                     self.engine_command(Command::LoseDevice(node, index));
                 }
-                (true, true) if stays_out => device.problem = kept_out(&name),
+                (true, true) if is_excluded => device.problem = exclusion(&name),
                 (true, true) => self.engine_command(Command::ReturnDevice(node, index)),
                 _ => {}
             }
         }
-        self.facts.entry(node).or_default().devices = devices;
+        self.nodes.facts.entry(node).or_default().devices = devices;
         self.watch_node(node);
     }
 
@@ -175,14 +182,12 @@ impl Dispatcher {
         for state in &register.tasks {
             let Some(task) = state.task else { continue };
             let job = JobId(task.job_id);
-            let is_expected = self.executions.get_mut(&job).is_some_and(|execution| {
-                execution.generation == task.generation && execution.task_on(node).is_some()
-            });
+            let is_expected = self.tasks.is_task_of(task, node);
             if is_expected {
                 reported.insert(job);
                 self.task_started(job, task.generation, node);
-                if let Some(told) = state.progress.clone() {
-                    self.task_progressed(node, told);
+                if let Some(progress) = state.progress.clone() {
+                    self.task_progressed(node, progress);
                 }
                 if !state.ended {
                     self.send_pace(job, node);
@@ -205,13 +210,7 @@ impl Dispatcher {
                 self.send_stop(job, task.generation, node);
             }
         }
-        let here = |execution: &Execution| {
-            let task = execution.tasks.iter().find(|task| task.share.node == node)?;
-            Some((execution.generation, execution.is_stopping, task.phase))
-        };
-        let expected: Vec<_> =
-            self.executions.iter().filter_map(|(&job, execution)| Some((job, here(execution)?))).collect();
-        for (job, (generation, is_stopping, phase)) in expected {
+        for (job, (generation, is_stopping, phase)) in self.tasks.expected_on(node) {
             match (phase, reported.contains(&job)) {
                 (TaskPhase::Ordered | TaskPhase::Started, true) if is_stopping => {
                     self.send_stop(job, generation, node);

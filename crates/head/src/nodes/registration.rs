@@ -1,7 +1,7 @@
-//! What a worker may say of its node.
+//! Bounds of what a worker may report of its node.
 
 use wharf_core::DEVICES_PER_NODE_MAX;
-use wharf_job::check::check_label;
+use wharf_job::check::{CheckError, check_label};
 use wharf_proto::{Device, Register};
 
 /// Bytes of a name, and of a text for people.
@@ -13,13 +13,28 @@ const MEMORY_GIB_MAX: u32 = 10_000_000;
 const FEATURES_MAX: usize = 100;
 const TASKS_MAX: usize = 100_000;
 
+/// A registration that is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RegistrationError {
+    #[error("a worker needs a name and at least one device")]
+    Empty,
+    #[error("node `{node}` reports {found} {what}; at most {most} are allowed")]
+    TooMany { node: String, found: u64, what: &'static str, most: u64 },
+    #[error("the reason for leaving has more than {TEXT_BYTES_MAX} bytes")]
+    LongReason,
+    #[error("a worker's {what} has {bytes} bytes; at most {NAME_BYTES_MAX} are allowed")]
+    LongName { what: &'static str, bytes: usize },
+    #[error(transparent)]
+    Name(#[from] CheckError),
+}
+
 /// Checks a registration.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn check(register: &Register) -> Result<(), String> {
+pub(crate) fn check(register: &Register) -> Result<(), RegistrationError> {
     if register.node.is_empty() || register.devices == 0 {
-        return Err("a worker needs a name and at least one device".to_owned());
+        return Err(RegistrationError::Empty);
     }
     let names = [("node", &register.node), ("device type", &register.device_type), ("pool", &register.pool)];
     let others = [("address", &register.address), ("version", &register.version)];
@@ -37,26 +52,20 @@ pub(crate) fn check(register: &Register) -> Result<(), String> {
     ];
     for (what, found, most) in amounts {
         if found > most {
-            return Err(format!(
-                "node `{}` reports {found} {what}; at most {most} are allowed",
-                register.node
-            ));
+            return Err(RegistrationError::TooMany { node: register.node.clone(), found, what, most });
         }
     }
     if register.leaving.len() > TEXT_BYTES_MAX {
-        return Err(format!("the reason for leaving has more than {TEXT_BYTES_MAX} bytes"));
+        return Err(RegistrationError::LongReason);
     }
     Ok(())
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), String> {
+fn check_name(what: &'static str, name: &str) -> Result<(), RegistrationError> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(format!(
-            "a worker's {what} has {} bytes; at most {NAME_BYTES_MAX} are allowed",
-            name.len()
-        ));
+        return Err(RegistrationError::LongName { what, bytes: name.len() });
     }
-    check_label(&format!("worker's {what}"), name).map_err(|error| error.to_string())
+    Ok(check_label(&format!("worker's {what}"), name)?)
 }
 
 /// Devices that the node has, each once and with texts of a bounded length.
@@ -92,7 +101,7 @@ mod tests {
             ("features", Register { features: vec!["f".into(); 101], ..register() }),
         ];
         for (reason, register) in refused {
-            let found = check(&register).unwrap_err();
+            let found = check(&register).unwrap_err().to_string();
             assert!(found.contains(reason), "{found}");
         }
     }

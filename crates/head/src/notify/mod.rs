@@ -26,9 +26,9 @@ use crate::rpc::network::Network;
 /// Default sendmail-compatible program.
 pub const SENDMAIL: &str = "/usr/sbin/sendmail";
 
-/// How many notices may wait to be told.
+/// Notices that may wait to be sent.
 const QUEUE_MAX: usize = 10_000;
-/// How many are told at once.
+/// Notices that are sent at once.
 const AT_ONCE: u32 = 16;
 
 /// Facts of a job at an event.
@@ -58,23 +58,23 @@ pub struct Facts {
     pub array_index: Option<u32>,
     /// What brought its last run to its end, in a word; empty where it ended as it should.
     pub cause: String,
-    /// Why it ended as it did; empty where there is nothing to say.
+    /// Why it ended as it did; empty where that is unknown or plain.
     pub reason: String,
 }
 
-/// Something that became of a job, and whom to tell.
+/// An event of a job, and the target of its notification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// What became of it.
+    /// The event.
     pub moment: Moment,
-    /// Whom to tell.
+    /// Where to send it.
     pub target: Notify,
     /// The job.
     pub facts: Facts,
 }
 
 impl Notice {
-    /// A notice, where the job's owner wants to hear of such a moment.
+    /// A notice, where the job's owner asked for this event.
     pub fn wanted(target: Option<&Notify>, moment: Moment, facts: impl FnOnce() -> Facts) -> Option<Self> {
         let target = target?;
         let is_end = matches!(moment, Moment::Finished | Moment::Failed | Moment::Cancelled);
@@ -82,7 +82,7 @@ impl Notice {
         is_wanted.then(|| Self { moment, target: target.clone(), facts: facts() })
     }
 
-    /// The same for every telling of the same moment of the same job.
+    /// The same for every notice of the same event of the same job.
     pub fn id(&self) -> String {
         format!("{}.{}.{}", self.facts.job_id, self.facts.generation, self.moment_name())
     }
@@ -98,7 +98,7 @@ impl Notice {
         }
     }
 
-    /// What became of the job in a word; a failure by what it was.
+    /// The event in a word; a timeout is distinguished from other failures.
     fn outcome(&self) -> &str {
         let is_timed_out = self.moment == Moment::Failed && self.facts.phase == JobPhase::TimedOut.word();
         if is_timed_out { &self.facts.phase } else { self.moment_name() }
@@ -138,7 +138,7 @@ impl Notice {
 /// Error of a notification.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// Too much to tell.
+    /// Too many notices wait.
     #[error("the notification queue is full ({QUEUE_MAX} entries)")]
     QueueFull,
     /// The thread is gone.
@@ -194,7 +194,7 @@ pub enum NotifyError {
         #[source]
         source: std::io::Error,
     },
-    /// The conversation broke.
+    /// The exchange failed.
     #[error("`{host}` sent an invalid HTTP response")]
     Http {
         /// The host and its port.
@@ -203,7 +203,7 @@ pub enum NotifyError {
         #[source]
         source: hyper::Error,
     },
-    /// The answer is no.
+    /// The answer is an error.
     #[error("`{host}` answered with {status}")]
     Refused {
         /// The host and its port.
@@ -243,14 +243,14 @@ impl Default for NotifyConfig {
     }
 }
 
-/// Tells notices, on a thread of its own. What waits when it is dropped is still told while the process lives.
+/// Sends notices, on a thread of its own. Notices that wait when it is dropped are still sent while the process lives.
 pub struct Notifier {
     queue: mpsc::Sender<Notice>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl Notifier {
-    /// Starts with the usual limits; `log` hears of what could not be told.
+    /// Starts with the default limits; `log` is called for what could not be sent.
     ///
     /// # Errors
     /// Where no thread can be started.
@@ -280,17 +280,17 @@ impl Notifier {
     ///
     /// # Errors
     /// Where too many wait already: the caller logs that.
-    pub fn tell(&self, notice: Notice) -> Result<(), NotifyError> {
+    pub fn send(&self, notice: Notice) -> Result<(), NotifyError> {
         self.queue.try_send(notice).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => NotifyError::QueueFull,
             mpsc::error::TrySendError::Closed(_) => NotifyError::Stopped,
         })
     }
 
-    /// Waits until everything that was queued is told or given up.
+    /// Waits until everything that was queued is sent or given up.
     pub fn finish(self) {
         drop(self.queue);
-        // A thread that panicked has nothing left to tell.
+        // A thread that panicked has nothing left to send.
         let _ = self.thread.join();
     }
 }
@@ -313,7 +313,7 @@ async fn serve(
             drop(permit);
         });
     }
-    // All permits are free again when everything has been told.
+    // All permits are free again when everything has been sent.
     let _ = free.acquire_many(AT_ONCE).await;
 }
 
@@ -329,7 +329,7 @@ async fn deliver(notice: &Notice, config: &NotifyConfig, client: &webhook::Clien
         log(notice, &error);
     }
     if !notice.target.webhook.is_empty()
-        && let Err(error) = client.tell(notice, config).await
+        && let Err(error) = client.post_notice(notice, config).await
     {
         log(notice, &error);
     }

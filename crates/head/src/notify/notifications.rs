@@ -5,27 +5,23 @@ use wharf_proto::JobSummary;
 use wharf_proto::notify::Moment;
 
 use crate::dispatcher::Dispatcher;
+use crate::dispatcher::alerts::Warn;
 use crate::notify::{Facts, Notice, Notifier, NotifyConfig};
 use crate::query::views;
 
-/// Tells notices; the thread that does it is started with the first one.
-pub(crate) struct Teller {
+/// Sends notices; the thread that does it is started with the first one.
+pub(crate) struct LazyNotifier {
     notifier: Option<Notifier>,
     config: NotifyConfig,
-    warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>,
+    warn: Warn,
 }
 
-impl Teller {
-    pub(crate) fn new(config: NotifyConfig, warn: std::sync::Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+impl LazyNotifier {
+    pub(crate) fn new(config: NotifyConfig, warn: Warn) -> Self {
         Self { notifier: None, config, warn }
     }
 
-    /// Logs a message for the operator of the head.
-    pub(crate) fn warn(&self, text: &str) {
-        (self.warn)(text);
-    }
-
-    pub(crate) fn tell(&mut self, notice: Notice) {
+    pub(crate) fn send(&mut self, notice: Notice) {
         if self.notifier.is_none() {
             let warn = self.warn.clone();
             let log = move |notice: &Notice, error: &crate::notify::NotifyError| {
@@ -36,31 +32,31 @@ impl Teller {
                 Err(error) => (self.warn)(&format!("cannot send notifications: {error}")),
             }
         }
-        if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.tell(notice)) {
+        if let Some(Err(error)) = self.notifier.as_ref().map(|notifier| notifier.send(notice)) {
             (self.warn)(&format!("cannot send notification: {error}"));
         }
     }
 }
 
 impl Dispatcher {
-    /// Notes something that became of a job, to be told once it is durable.
-    pub(crate) fn became(&mut self, job: JobId, moment: Moment) {
+    /// Notes an event of a job, of which its owner is notified once it is durable.
+    pub(crate) fn notify_owner(&mut self, job: JobId, moment: Moment) {
         let target = self.spec(job).and_then(|spec| spec.notify.as_ref());
         let facts =
             || facts(views::summary(self, job), self.engine.state().job(job).generation, self.exit_code(job));
         if let Some(notice) = Notice::wanted(target, moment, facts) {
-            self.notices.push(notice);
+            self.outbox.notify(notice);
         }
     }
 
     /// Notes how a job ended.
-    pub(crate) fn became_over(&mut self, job: JobId) {
+    pub(crate) fn notify_end(&mut self, job: JobId) {
         let moment = match self.engine.state().job(job).phase {
             Phase::Ended(JobEnd::Finished) => Moment::Finished,
             Phase::Ended(JobEnd::Cancelled) => Moment::Cancelled,
             _ => Moment::Failed,
         };
-        self.became(job, moment);
+        self.notify_owner(job, moment);
     }
 }
 

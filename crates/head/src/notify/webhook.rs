@@ -30,7 +30,7 @@ impl Webhook {
         host.parse().is_ok_and(|address| !is_permitted(address, allowed))
     }
 
-    /// Host and port, which is all that logs are told.
+    /// Host and port, the only parts that are logged.
     fn authority(&self) -> String {
         format!("{}:{}", self.0.host, self.0.port)
     }
@@ -56,7 +56,11 @@ impl Client {
     }
 
     /// Posts a notice, again after a pause where that may help.
-    pub(super) async fn tell(&self, notice: &Notice, config: &NotifyConfig) -> Result<(), NotifyError> {
+    pub(super) async fn post_notice(
+        &self,
+        notice: &Notice,
+        config: &NotifyConfig,
+    ) -> Result<(), NotifyError> {
         let webhook = Webhook::parse(&notice.target.webhook).ok_or(NotifyError::Address)?;
         let limit = config.attempt_limit;
         again(config, || async {
@@ -93,7 +97,7 @@ async fn exchange(webhook: &Webhook, notice: &Notice, stream: Box<dyn WebStream>
         .header("idempotency-key", notice.id())
         .body(Full::new(Bytes::from(notice.json())))
         .map_err(|_| NotifyError::Address)?;
-    // The connection does the sending and receiving; its own end is told by the answer.
+    // The connection sends and receives; its end is visible in the answer.
     let driver = tokio::spawn(connection);
     let answer = sender.send_request(request).await.map_err(broken);
     driver.abort();

@@ -1,14 +1,11 @@
-//! What the policy decided lately, for people who want to know what it does.
+//! The policy's latest decisions, for views of what it does.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use wharf_core::{Chosen, JobId, StopReason};
 
-use crate::dispatcher::Dispatcher;
-
-/// Decisions that are remembered, and jobs of each that are named.
-const KEPT_MAX: usize = 300;
+/// Decisions that are stored, and jobs of each that are named.
+const STORED_MAX: usize = 300;
 const NAMED_MAX: usize = 40;
 
 /// A job that had to give its devices back.
@@ -16,7 +13,7 @@ const NAMED_MAX: usize = 40;
 pub(crate) struct Stopped {
     pub(crate) job: u32,
     pub(crate) why: StopReason,
-    /// For whom, and why it was this one, where the policy said so.
+    /// For which job, and why it was this one, where the policy reports that.
     pub(crate) to: Option<u32>,
     pub(crate) chosen: Option<Chosen>,
 }
@@ -73,32 +70,39 @@ impl Decided {
 /// The latest decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
-    pub(crate) latest: VecDeque<Decided>,
-    /// How many there were.
-    pub(crate) count: u64,
+    latest: VecDeque<Decided>,
+    count: u64,
     fallbacks: u64,
     refusals: usize,
 }
 
-impl Dispatcher {
-    /// The policy was called: keeps what it changed, and counts.
-    pub(crate) fn note_decision(&mut self, decided: Decided, took: Duration) {
-        let policy = self.kept.policy.as_ref().map_or("", |choice| choice.name.as_str());
-        self.meter.note_decision(policy, took);
-        let decisions = &mut self.decisions;
-        let fallbacks = self.engine.rounds().map_or(0, |notes| notes.fallbacks);
-        let refusals = self.engine.violations().len();
+impl Decisions {
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The latest that changed something, the oldest first.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = &Decided> {
+        self.latest.iter()
+    }
+
+    /// Fallbacks and refusals since the last decision, from their totals.
+    pub(super) fn count_since_last(&mut self, fallbacks: u64, refusals: usize) -> (u64, u64) {
         // Another policy counts from the beginning.
-        let more = fallbacks.checked_sub(decisions.fallbacks).unwrap_or(fallbacks);
-        let refused = refusals.saturating_sub(decisions.refusals) as u64;
-        self.meter.note_trouble(policy, more, refused);
-        (decisions.fallbacks, decisions.refusals) = (fallbacks, refusals);
-        decisions.count += 1;
+        let more = fallbacks.checked_sub(self.fallbacks).unwrap_or(fallbacks);
+        let refused = refusals.saturating_sub(self.refusals) as u64;
+        (self.fallbacks, self.refusals) = (fallbacks, refusals);
+        (more, refused)
+    }
+
+    /// Counts a decision, and stores it where it changed something.
+    pub(super) fn add(&mut self, decided: Decided) {
+        self.count += 1;
         if !decided.is_nothing() {
-            let (number, policy) = (decisions.count, policy.to_owned());
-            decisions.latest.push_back(Decided { number, policy, took_s: took.as_secs_f64(), ..decided });
-            while decisions.latest.len() > KEPT_MAX {
-                decisions.latest.pop_front();
+            self.latest.push_back(Decided { number: self.count, ..decided });
+            while self.latest.len() > STORED_MAX {
+                self.latest.pop_front();
             }
         }
     }

@@ -7,7 +7,9 @@ use wharf_proto::{JobSpec as WireSpec, LimitUse, LimitsReply};
 
 use crate::dispatcher::Dispatcher;
 use crate::dispatcher::incident::Watched;
+use crate::dispatcher::request_error::RequestError;
 use crate::jobs::names::Called;
+use crate::jobs::submit::SubmitError;
 use crate::jobs::wire;
 use crate::journal::record::Record;
 
@@ -28,13 +30,13 @@ impl AppliedLimits {
     /// The document; an empty one if none has been applied.
     ///
     /// # Errors
-    /// Where it cannot be understood: then nothing may be decided, for no limit could be kept.
+    /// Where it cannot be parsed: then nothing may be decided, as no limit could be enforced.
     pub(crate) fn parse(applied: Option<&Self>) -> Result<Limits, LimitsError> {
         Limits::parse(applied.map_or("", |applied| &applied.text))
     }
 }
 
-/// Puts the limits in force around who decides.
+/// Puts limits around a policy.
 pub(crate) fn govern(
     regime: Regime,
     limits: &Limits,
@@ -50,21 +52,15 @@ pub(crate) fn govern(
 }
 
 impl Dispatcher {
-    /// Who decides, within the limits in force.
-    pub(crate) fn governed(&self, regime: Regime) -> Regime {
-        govern(regime, &self.sharing, self.kept.limits.as_ref(), self.epoch_unix_s)
-    }
-
-    /// Other limits hold from now on. What runs goes on, also where it is more than they allow.
-    pub(crate) fn set_limits(&mut self, text: String, by: &str) -> Result<(), String> {
-        let limits = Limits::parse(&text).map_err(|error| error.to_string())?;
-        let choice = self.kept.policy.clone().unwrap_or_default();
-        let regime = (self.make)(&choice)?;
+    /// Replaces the limits. Running jobs continue, also where they exceed them.
+    pub(crate) fn set_limits(&mut self, text: String, by: &str) -> Result<(), RequestError> {
+        let limits = Limits::parse(&text)?;
+        let choice = self.log.state.policy.clone().unwrap_or_default();
+        let regime = (self.policy.make)(&choice)?;
         let now = self.now();
         let applied = AppliedLimits { text, by: by.to_owned(), at_s: now.seconds() };
-        self.journal.note(now, Record::LimitsSet { limits: applied.clone() });
-        self.kept.limits = Some(applied);
-        self.sharing = limits;
+        self.note(Record::LimitsSet { limits: applied });
+        self.policy.limits = limits;
         let regime = self.governed(regime);
         self.engine.set_regime(now, regime);
         Ok(())
@@ -74,8 +70,8 @@ impl Dispatcher {
     ///
     /// # Errors
     /// What is wrong with the document.
-    pub(crate) fn blocked_by(&self, text: &str) -> Result<Vec<String>, String> {
-        let limits = Limits::parse(text).map_err(|error| error.to_string())?;
+    pub(crate) fn blocked_by(&self, text: &str) -> Result<Vec<String>, LimitsError> {
+        let limits = Limits::parse(text)?;
         let (state, access) = (self.engine.state(), limits.access());
         let nodes = state.topology().nodes();
         let mut blocked = Vec::new();
@@ -117,17 +113,18 @@ impl Dispatcher {
         Ok(blocked)
     }
 
-    /// Fills in what a job's pool says.
+    /// Fills in the terms of a job's pool.
     ///
     /// # Errors
     /// Why the job could never run under the limits.
-    pub(crate) fn fill_in(&self, spec: &mut WireSpec) -> Result<(), String> {
-        let core = wire::to_core(spec, self.now(), self.epoch_unix_s);
+    pub(crate) fn fill_in(&self, spec: &mut WireSpec) -> Result<(), SubmitError> {
+        let core = wire::to_core(spec, self.now(), self.clock.epoch_unix_s());
         let limit_s = (spec.time_limit_s > 0.0).then_some(spec.time_limit_s);
         let terms = self
-            .sharing
+            .policy
+            .limits
             .terms(&spec.user, &core.gang, limit_s)
-            .map_err(|refused| format!("job `{}` is refused: {refused}", spec.name))?;
+            .map_err(|source| SubmitError::Limits { name: spec.name.clone(), source })?;
         spec.time_limit_s = terms.time_limit_s.unwrap_or(0.0);
         spec.priority = spec.priority.saturating_add(terms.priority);
         Ok(())
@@ -135,15 +132,16 @@ impl Dispatcher {
 
     /// The limits in force, and how far they are used; only what concerns one user, where one is named.
     pub(crate) fn limits(&self, user: &str) -> LimitsReply {
-        let rows = usage(&self.sharing, self.engine.state(), self.now());
-        let owners: Vec<_> = self.sharing.owners(user, None).into_iter().map(|(whose, _)| whose).collect();
+        let rows = usage(&self.policy.limits, self.engine.state(), self.now());
+        let owners: Vec<_> =
+            self.policy.limits.owners(user, None).into_iter().map(|(whose, _)| whose).collect();
         let is_shown = |row: &&Usage| user.is_empty() || owners.contains(&row.whose);
-        let applied = self.kept.limits.clone().unwrap_or_default();
+        let applied = self.log.state.limits.clone().unwrap_or_default();
         LimitsReply {
             blocked: Vec::new(),
             text: applied.text,
             by: applied.by,
-            applied_s: self.epoch_unix_s + applied.at_s,
+            applied_s: self.clock.epoch_unix_s() + applied.at_s,
             uses: rows.iter().filter(is_shown).flat_map(uses).collect(),
         }
     }

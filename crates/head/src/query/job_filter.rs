@@ -11,22 +11,21 @@ use crate::query::views;
 pub(crate) fn matches(dispatcher: &Dispatcher, filter: &JobFilter, job: JobId) -> bool {
     let state = dispatcher.engine.state();
     let (spec, life) = (state.spec(job), state.job(job));
-    let unix_s = |time: wharf_core::Time| dispatcher.epoch_unix_s + time.seconds();
+    let unix_s = |time: wharf_core::Time| dispatcher.clock.unix_s(time);
     let pool = || spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default();
-    let is_struck = |cause: Cause| {
-        let struck = dispatcher.kept.struck.get(&job.0);
-        struck.is_some_and(|struck| struck.count(cause) > 0) || views::cause(dispatcher, job) == cause
+    let has_failed = |cause: Cause| {
+        dispatcher.log.state.failure_count(job, cause) > 0 || views::cause(dispatcher, job) == cause
     };
     let phase = views::phase(life);
     (!filter.live_only || !life.is_ended())
         && (filter.phases.is_empty() || filter.phases().any(|wanted| wanted == phase))
         && (filter.user.is_empty() || spec.user.as_deref() == Some(&filter.user))
-        && (filter.account.is_empty() || dispatcher.kept.account(job.0) == filter.account)
+        && (filter.account.is_empty() || dispatcher.log.state.account(job.0) == filter.account)
         && (filter.pool.is_empty() || pool() == filter.pool)
         && filter.until_s.is_none_or(|until_s| unix_s(spec.submit) < until_s)
         && filter.since_s.is_none_or(|since_s| life.end.is_none_or(|end| unix_s(end) >= since_s))
         && (filter.name.is_empty() || is_named(&filter.name, &spec.name))
-        && (filter.cause() == Cause::NoCause || is_struck(filter.cause()))
+        && (filter.cause() == Cause::NoCause || has_failed(filter.cause()))
 }
 
 /// Whether a name is as the pattern says: `*` is anything, `?` one letter; without either it is a part of the name.
@@ -92,7 +91,7 @@ impl Dispatcher {
             can(request.change(), state.job(job)) && is_theirs(job) && matches(self, filter, job)
         };
         let found: Vec<JobId> = match owner {
-            Some(owner) => self.live_of(owner).iter().map(|&job| JobId(job)).filter(is_meant).collect(),
+            Some(owner) => self.jobs.live_of(owner).iter().map(|&job| JobId(job)).filter(is_meant).collect(),
             None => state.jobs().map(|(job, _, _)| job).filter(is_meant).collect(),
         };
         let matched = found.iter().map(|&job| views::summary(self, job)).collect();

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{JobId, JobImage, NodeId, NodeImage, Phase, Regime, State, Time};
 use wharf_policy::governor::Limits;
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{Exported, ExportedJob, PolicyChange};
 
 use crate::dispatcher::Dispatcher;
 use crate::jobs::wire;
-use crate::journal::{JobImageRecord, JournalError, Kept, NodeImageRecord};
+use crate::journal::{HeadState, JobImageRecord, JournalError, NodeImageRecord};
 use crate::policy::active_policy::PolicyChoice;
 use crate::policy::limits::{AppliedLimits, govern};
 use crate::query::views;
@@ -28,12 +28,12 @@ pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exporte
         jobs.push(export_job(dispatcher, job));
     }
     let nodes = (0..state.topology().nodes().len()).map(NodeId::from_index);
-    let applied = dispatcher.kept.limits.clone().unwrap_or_default();
+    let applied = dispatcher.log.state.limits.clone().unwrap_or_default();
     Ok(Exported {
         limits: applied.text,
         limits_applied_s: applied.at_s,
         now_s: dispatcher.now().seconds(),
-        epoch_unix_s: dispatcher.epoch_unix_s,
+        epoch_unix_s: dispatcher.clock.epoch_unix_s(),
         policies: views::policies(dispatcher)?.changes,
         nodes: nodes.map(|node| text(&NodeImageRecord::of(&state.node_image(node)))).collect(),
         jobs,
@@ -47,21 +47,23 @@ fn text(image: &impl serde::Serialize) -> String {
 
 fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
     let state = dispatcher.engine.state();
-    let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
+    let edges = dispatcher.jobs.dependencies_of(job);
     let is_open = |id: u32| JobId(id) >= state.next_job() || !state.job(JobId(id)).is_ended();
     let open: Vec<_> = edges.iter().filter(|edge| is_open(edge.job)).collect();
     let is_held = state.job(job).phase == Phase::Held;
     // Jobs that depend on a failure, or on a missing job, are not counted on.
-    let is_vain =
-        open.iter().any(|edge| edge.kind == Kind::AfterNotOk || JobId(edge.job) >= state.next_job());
+    let is_not_expected = open
+        .iter()
+        .any(|edge| edge.kind == DependencyKind::AfterNotOk || JobId(edge.job) >= state.next_job());
     ExportedJob {
         job_id: job.0,
-        image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.kept)),
+        image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.log.state)),
         waits_for: open.iter().map(|edge| edge.job).collect(),
-        is_stuck: is_held && (is_vain || open.is_empty() || dispatcher.kept.holds.contains(&job.0)),
+        is_stuck: is_held
+            && (is_not_expected || open.is_empty() || dispatcher.log.state.holds.contains(&job.0)),
         is_declared: dispatcher.spec(job).is_some_and(|told| wire::declares_length(told, state.spec(job))),
-        iterations_done: dispatcher.progress.get(&job).map(|told| told.iterations),
-        array_job: dispatcher.kept.first_of(job.0),
+        iterations_done: dispatcher.tasks.progress(job).map(|told| told.iterations),
+        array_job: dispatcher.log.state.first_of(job.0),
     }
 }
 
@@ -166,7 +168,7 @@ impl Live {
 impl LiveJob {
     fn read(exported: ExportedJob, now: Time) -> Result<Self, BadExport> {
         let record: JobImageRecord = serde_json::from_str(&exported.image).map_err(|_| BadExport)?;
-        let mut image = record.to_core(exported.job_id, &mut Kept::default()).ok_or(BadExport)?;
+        let mut image = record.to_core(exported.job_id, &mut HeadState::default()).ok_or(BadExport)?;
         // What a trainer tells is nearer to the truth than what was expected of it.
         if let Some(done) = exported.iterations_done.filter(|_| image.phase == Phase::Running) {
             (image.done, image.since) = (done, now);

@@ -11,7 +11,7 @@ use wharf_proto::{
 use crate::auth::{Identity, REDACTED};
 use crate::dispatcher::Dispatcher;
 use crate::jobs::amendments::Amended;
-use crate::jobs::failures::Struck;
+use crate::jobs::failures::FailureHistory;
 use crate::jobs::names::Called;
 use crate::jobs::wire;
 use crate::journal::JournalError;
@@ -42,8 +42,9 @@ pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<Job
 /// One job in a line.
 pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
     let state = dispatcher.engine.state();
+    let head_state = &dispatcher.log.state;
     let (spec, life) = (state.spec(job), state.job(job));
-    let unix_s = |time: wharf_core::Time| dispatcher.epoch_unix_s + time.seconds();
+    let unix_s = |time: wharf_core::Time| dispatcher.clock.unix_s(time);
     let placement = state.schedule().placement(job).unwrap_or_else(|| life.left());
     let device_type = state.topology().type_of(placement);
     let share = |share: &wharf_core::NodeShare| Share {
@@ -60,7 +61,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         start_s: life.first_start.map(unix_s).unwrap_or_default(),
         end_s: life.end.map(unix_s).unwrap_or_default(),
         exit_code: dispatcher.exit_code(job).unwrap_or_default(),
-        preemptions: dispatcher.kept.struck.get(&job.0).map_or(0, |struck| struck.count(Cause::Preemption)),
+        preemptions: head_state.failure_count(job, Cause::Preemption),
         iterations_done: iterations_done(dispatcher, job),
         placement: placement.iter().map(share).collect(),
         priority: spec.priority,
@@ -69,16 +70,16 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         remarks: remarks(dispatcher, job),
         iterations: iterations(dispatcher, job),
         array_index: spec.array.as_ref().map(|element| element.index),
-        array_job: dispatcher.kept.first_of(job.0),
+        array_job: head_state.first_of(job.0),
         cause: cause(dispatcher, job).into(),
-        causes: dispatcher.kept.struck.get(&job.0).map(Struck::to_wire).unwrap_or_default(),
-        account: dispatcher.kept.account(job.0).to_owned(),
+        causes: head_state.failures.get(&job.0).map(FailureHistory::to_wire).unwrap_or_default(),
+        account: head_state.account(job.0).to_owned(),
         pool: spec.gang.needs.as_ref().and_then(|needs| needs.pool.as_deref()).unwrap_or_default().to_owned(),
-        retry_s: dispatcher.kept.delays.get(&job.0).map_or(0.0, |until| dispatcher.epoch_unix_s + until),
-        plan: dispatcher.planned(job),
+        retry_s: head_state.delays.get(&job.0).map_or(0.0, |until| dispatcher.clock.epoch_unix_s() + until),
+        plan: head_state.plan_of(job),
         reshapes: Some(life.reshapes()).filter(|counts| *counts != Reshapes::default()).map(wire::reshapes),
         deadline_s: spec.deadline.map(unix_s).unwrap_or_default(),
-        signal: dispatcher.kept.struck.get(&job.0).and_then(|struck| struck.signal).unwrap_or_default(),
+        signal: head_state.failures.get(&job.0).and_then(|failures| failures.signal).unwrap_or_default(),
         restarts: life.generation.saturating_sub(1),
         wait: dispatcher.wait_of(job).into(),
         nodes: spec.gang.needs.as_ref().and_then(|needs| needs.nodes).unwrap_or_default(),
@@ -93,22 +94,22 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
 
 /// Reported iterations.
 fn iterations_done(dispatcher: &Dispatcher, job: JobId) -> f64 {
-    let kept = || dispatcher.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
-    match dispatcher.kept.reported.get(&job.0) {
+    let kept = || dispatcher.log.state.checkpoints.get(&job.0).copied().unwrap_or(0.0);
+    match dispatcher.log.state.reported.get(&job.0) {
         Some(&(done, _)) if dispatcher.engine.state().job(job).is_ended() => done,
-        _ => dispatcher.progress.get(&job).map_or_else(kept, |told| told.iterations),
+        _ => dispatcher.tasks.progress(job).map_or_else(kept, |told| told.iterations),
     }
 }
 
 /// Declared or reported total iterations; 0: unknown.
 fn iterations(dispatcher: &Dispatcher, job: JobId) -> f64 {
-    let before = || dispatcher.kept.reported.get(&job.0).map_or(0.0, |&(_, total)| total);
+    let before = || dispatcher.log.state.reported.get(&job.0).map_or(0.0, |&(_, total)| total);
     dispatcher.total_iterations(job).unwrap_or_else(before)
 }
 
 /// What is remarkable about a job that finished: it may have ended early.
 fn early_end(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
-    let &(done, total) = dispatcher.kept.reported.get(&job.0)?;
+    let &(done, total) = dispatcher.log.state.reported.get(&job.0)?;
     (done < total).then(|| format!("ended after {done:.0} of {total:.0} iterations"))
 }
 
@@ -116,11 +117,11 @@ fn early_end(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
 pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
     match dispatcher.engine.state().job(job).phase {
         Phase::Ended(JobEnd::Finished | JobEnd::Rejected) => Cause::NoCause,
-        // It runs again: whatever struck its last run is over.
+        // It runs again: the failure of its last run is over.
         Phase::Placed | Phase::Running => Cause::NoCause,
         Phase::Ended(JobEnd::Cancelled) => Cause::Request,
         Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
-        _ => dispatcher.kept.struck.get(&job.0).map_or(Cause::NoCause, Struck::cause),
+        _ => dispatcher.log.state.last_cause(job),
     }
 }
 
@@ -134,7 +135,7 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
         life.phase,
         Phase::Waiting | Phase::Held | Phase::Ended(JobEnd::Failed { .. } | JobEnd::Cancelled)
     );
-    if let Some(noted) = dispatcher.kept.reasons.get(&job.0).filter(|_| is_noted) {
+    if let Some(noted) = dispatcher.log.state.reasons.get(&job.0).filter(|_| is_noted) {
         return noted.clone();
     }
     match life.phase {
@@ -200,22 +201,22 @@ pub(crate) fn named_jobs(dispatcher: &Dispatcher, ids: &[u32], elements_only: bo
         if !dispatcher.engine.state().has_job(JobId(id)) {
             return Err(id);
         }
-        jobs.extend(if elements_only { id..id + 1 } else { dispatcher.whole(id) });
+        jobs.extend(if elements_only { id..id + 1 } else { dispatcher.log.state.whole(id) });
     }
     Ok(jobs)
 }
 
 /// What is to be known about a job's metrics, of this run or else of the one before it.
 fn remarks(dispatcher: &Dispatcher, job: JobId) -> Vec<String> {
-    let now = dispatcher.progress.get(&job).filter(|progress| !progress.metrics.is_empty());
-    let kept = || dispatcher.kept.remarks.get(&job.0).cloned().unwrap_or_default();
+    let now = dispatcher.tasks.progress(job).filter(|progress| !progress.metrics.is_empty());
+    let kept = || dispatcher.log.state.remarks.get(&job.0).cloned().unwrap_or_default();
     now.map_or_else(kept, Progress::remarks)
 }
 
 /// What a job's trainer told last: in this run, or else in the one before it.
 fn metrics(dispatcher: &Dispatcher, job: JobId) -> BTreeMap<String, f64> {
-    let now = dispatcher.progress.get(&job).map(|told| &told.metrics).filter(|metrics| !metrics.is_empty());
-    let known = now.or_else(|| dispatcher.kept.metrics.get(&job.0));
+    let now = dispatcher.tasks.progress(job).map(|told| &told.metrics).filter(|metrics| !metrics.is_empty());
+    let known = now.or_else(|| dispatcher.log.state.metrics.get(&job.0));
     known.into_iter().flatten().map(|(name, number)| (name.clone(), number.0)).collect()
 }
 
@@ -227,16 +228,16 @@ pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
 
 /// One job with its history.
 pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, JournalError> {
-    let first = dispatcher.kept.first_of(job.0);
-    let history = dispatcher.journal.history(job.0, first)?;
+    let first = dispatcher.log.state.first_of(job.0);
+    let history = dispatcher.log.journal.history(job.0, first)?;
     let spec = match dispatcher.spec(job) {
         Some(spec) => Some(spec.clone()),
-        None => dispatcher.journal.spec(first)?,
+        None => dispatcher.log.journal.spec(first)?,
     };
     // The first job stands for its array and tells all indexes, the others tell their own.
-    let shown = if job.0 == first { dispatcher.whole(first) } else { job.0..job.0 + 1 };
+    let shown = if job.0 == first { dispatcher.log.state.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
-    let amended = dispatcher.kept.amended.get(&job.0);
+    let amended = dispatcher.log.state.amended.get(&job.0);
     let own = |spec: &JobSpec| {
         let mut spec = JobSpec {
             array: shown.filter_map(index).collect(),
@@ -258,8 +259,10 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         spec
     };
     let checkpoint_dir = spec.as_deref().map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
-    let entry =
-        |(time_s, what): (f64, String)| HistoryEntry { time_s: dispatcher.epoch_unix_s + time_s, what };
+    let entry = |(time_s, what): (f64, String)| HistoryEntry {
+        time_s: dispatcher.clock.epoch_unix_s() + time_s,
+        what,
+    };
     Ok(JobDetail {
         summary: Some(summary(dispatcher, job)),
         spec: spec.as_deref().map(own),
@@ -282,7 +285,7 @@ pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<Job
 
 /// The wait reason of a job for one user: failure texts of other users' jobs are hidden.
 pub(crate) fn explain_to(dispatcher: &Dispatcher, job: JobId, identity: &Identity) -> String {
-    let is_noted = dispatcher.kept.reasons.contains_key(&job.0);
+    let is_noted = dispatcher.log.state.reasons.contains_key(&job.0);
     let is_failed = matches!(dispatcher.engine.state().job(job).phase, Phase::Ended(JobEnd::Failed { .. }));
     if is_noted && is_failed && !identity.may_read(&owner(dispatcher, job).unwrap_or_default()) {
         return format!("it failed; {REDACTED}");
@@ -292,7 +295,7 @@ pub(crate) fn explain_to(dispatcher: &Dispatcher, job: JobId, identity: &Identit
 
 /// Who cancelled a job, as far as the journal goes back.
 fn cancelled_by(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
-    let history = dispatcher.journal.history(job.0, dispatcher.kept.first_of(job.0)).ok()?;
+    let history = dispatcher.log.journal.history(job.0, dispatcher.log.state.first_of(job.0)).ok()?;
     history.into_iter().rev().find_map(|(_, record)| match serde_json::from_str(&record).ok()? {
         Record::JobChanged { change, by, .. } | Record::ArrayChanged { change, by, .. } => {
             (change == "cancel").then_some(by)
@@ -319,12 +322,14 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             }
         }
         Phase::Held => held(dispatcher, job),
-        Phase::Placed => {
-            with_trouble(with_reshape("it has its devices and is starting", dispatcher, job), dispatcher, job)
-        }
+        Phase::Placed => with_impediment(
+            with_reshape("it has its devices and is starting", dispatcher, job),
+            dispatcher,
+            job,
+        ),
         Phase::Running => {
             let text = with_reshape("it runs", dispatcher, job);
-            with_trouble(text + &never_resized(dispatcher, job), dispatcher, job)
+            with_impediment(text + &never_resized(dispatcher, job), dispatcher, job)
         }
         Phase::Stopping if dispatcher.engine.state().reshape(job).is_some() => {
             with_reshape("it is stopping and saving a checkpoint", dispatcher, job)
@@ -337,16 +342,16 @@ pub(crate) fn explain(dispatcher: &Dispatcher, job: JobId) -> String {
             Some(remark) => format!("it is finished: {remark}"),
             None => "it is finished".to_owned(),
         },
-        Phase::Ended(JobEnd::Failed { code }) => match dispatcher.kept.reasons.get(&job.0) {
+        Phase::Ended(JobEnd::Failed { code }) => match dispatcher.log.state.reasons.get(&job.0) {
             Some(noted) => format!("it failed: {noted}"),
-            None => match dispatcher.kept.struck.get(&job.0).map(Struck::cause) {
+            None => match dispatcher.log.state.failures.get(&job.0).map(FailureHistory::cause) {
                 None | Some(Cause::NoCause | Cause::UserError) => format!("it failed with exit code {code}"),
                 Some(_) => format!("it failed after {}", dispatcher.last_cause(job)),
             },
         },
         Phase::Ended(JobEnd::Cancelled) => match cancelled_by(dispatcher, job) {
-            None if dispatcher.kept.reasons.contains_key(&job.0) => {
-                format!("it was cancelled: {}", dispatcher.kept.reasons[&job.0])
+            None if dispatcher.log.state.reasons.contains_key(&job.0) => {
+                format!("it was cancelled: {}", dispatcher.log.state.reasons[&job.0])
             }
             Some(user) => format!("it was cancelled by {user}"),
             None => "it was cancelled".to_owned(),
@@ -377,17 +382,17 @@ fn with_reshape(text: &str, dispatcher: &Dispatcher, job: JobId) -> String {
 /// A remark on an elastic job under a policy that never resizes any.
 fn never_resized(dispatcher: &Dispatcher, job: JobId) -> String {
     let gang = &dispatcher.engine.state().spec(job).gang;
-    let policy = dispatcher.kept.policy.as_ref().filter(|_| gang.devices_min < gang.devices_max);
-    match policy.and_then(|choice| (dispatcher.never_resizes)(&choice.name)) {
+    let policy = dispatcher.log.state.policy.as_ref().filter(|_| gang.devices_min < gang.devices_max);
+    match policy.and_then(|choice| dispatcher.policy.never_resizes(choice)) {
         Some(policy) => format!("; the policy `{policy}` never resizes jobs"),
         None => String::new(),
     }
 }
 
 /// What is said of a job, and what keeps it from getting on.
-fn with_trouble(text: String, dispatcher: &Dispatcher, job: JobId) -> String {
+fn with_impediment(text: String, dispatcher: &Dispatcher, job: JobId) -> String {
     match dispatcher.away(job).or_else(|| dispatcher.stalled(job)) {
-        Some(trouble) => format!("{text}; {trouble}"),
+        Some(impediment) => format!("{text}; {impediment}"),
         None => text,
     }
 }
@@ -405,10 +410,10 @@ fn reshaped(dispatcher: &Dispatcher, job: JobId, reshape: Reshape) -> String {
 fn held(dispatcher: &Dispatcher, job: JobId) -> String {
     const SHOWN_MAX: usize = 5;
     let state = dispatcher.engine.state();
-    let edges = dispatcher.gates.of(job).map_or(&[][..], |gate| &gate.edges);
+    let edges = dispatcher.jobs.dependencies_of(job);
     let is_open = |&id: &u32| state.has_job(JobId(id)) && !state.job(JobId(id)).is_ended();
     let open: Vec<u32> = edges.iter().map(|edge| edge.job).filter(is_open).collect();
-    let by_someone = dispatcher.kept.holds.contains(&job.0);
+    let by_someone = dispatcher.log.state.holds.contains(&job.0);
     if let Some(delayed) = dispatcher.delayed(job).filter(|_| !by_someone) {
         return delayed;
     }
@@ -441,10 +446,10 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
     let nodes = state.topology().nodes().iter().enumerate();
     nodes
         .map(|(index, node)| (NodeId::from_index(index), node))
-        .filter(|&(id, _)| also_gone || !dispatcher.is_gone(id))
+        .filter(|&(id, _)| also_gone || !dispatcher.log.state.is_gone(id))
         .map(|(id, node)| {
             state.schedule().jobs_on(state.topology(), id, &mut jobs);
-            let facts = dispatcher.facts.get(&id).cloned().unwrap_or_default();
+            let facts = dispatcher.nodes.facts(id).cloned().unwrap_or_default();
             NodeSummary {
                 name: node.spec.name.to_string(),
                 health: health(dispatcher, id, leaving.contains(&id)).into(),
@@ -458,11 +463,11 @@ pub(crate) fn nodes(dispatcher: &Dispatcher, also_gone: bool) -> Vec<NodeSummary
                 switch: node.spec.switch,
                 pool: node.spec.pool.to_string(),
                 device: facts.devices,
-                reason: dispatcher.kept.node_reasons.get(&id.0).cloned().unwrap_or_default(),
+                reason: dispatcher.log.state.node_reasons.get(&id.0).cloned().unwrap_or_default(),
                 version: facts.version,
                 features: facts.features,
                 disk: facts.disk,
-                is_away: state.schedule().is_there(id) && !dispatcher.sessions.contains_key(&id),
+                is_away: state.schedule().is_there(id) && !dispatcher.nodes.connections.is_connected(id),
             }
         })
         .collect()
@@ -478,7 +483,7 @@ pub(crate) fn healths(dispatcher: &Dispatcher) -> Vec<(NodeId, node_summary::Hea
 /// Nodes with tasks all of which were requested to stop.
 fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
     let of = |is_stopping: bool| {
-        let runs = dispatcher.executions.values().filter(move |run| run.is_stopping == is_stopping);
+        let runs = dispatcher.tasks.executions().filter(move |run| run.is_stopping == is_stopping);
         runs.flat_map(Execution::open_nodes)
     };
     // Jobs of a node that is only cordoned run on.
@@ -488,9 +493,9 @@ fn leaving(dispatcher: &Dispatcher) -> BTreeSet<NodeId> {
 
 fn health(dispatcher: &Dispatcher, node: NodeId, is_left: bool) -> node_summary::Health {
     let schedule = dispatcher.engine.state().schedule();
-    if dispatcher.is_gone(node) {
+    if dispatcher.log.state.is_gone(node) {
         node_summary::Health::Gone
-    } else if !schedule.is_there(node) || !dispatcher.sessions.contains_key(&node) {
+    } else if !schedule.is_there(node) || !dispatcher.nodes.connections.is_connected(node) {
         node_summary::Health::Lost
     } else if schedule.is_cordoned(node) && is_left {
         node_summary::Health::Draining
@@ -510,14 +515,14 @@ pub(crate) fn node_named(dispatcher: &Dispatcher, name: &str) -> Option<NodeId> 
 /// Who decides and who decided before, as far as the journal goes back.
 pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalError> {
     let change = |(time_s, by, choice): (f64, String, PolicyChoice)| PolicyChange {
-        time_s: dispatcher.epoch_unix_s + time_s,
+        time_s: dispatcher.clock.epoch_unix_s() + time_s,
         by,
         policy: choice.name,
         settings: choice.settings.into_iter().collect(),
     };
-    let mut changes: Vec<PolicyChange> = dispatcher.journal.policies()?.into_iter().map(change).collect();
+    let mut changes: Vec<PolicyChange> = dispatcher.log.journal.policies()?.into_iter().map(change).collect();
     if changes.is_empty()
-        && let Some(choice) = dispatcher.kept.policy.clone()
+        && let Some(choice) = dispatcher.log.state.policy.clone()
     {
         changes.push(change((0.0, String::new(), choice)));
     }
@@ -528,17 +533,18 @@ pub(crate) fn policies(dispatcher: &Dispatcher) -> Result<PolicyReply, JournalEr
 pub(crate) fn info(dispatcher: &Dispatcher) -> InfoReply {
     let state = dispatcher.engine.state();
     let counts = state.counts();
-    let gone = dispatcher.kept.left.iter().filter(|(_, is_over)| **is_over).map(|(&node, _)| NodeId(node));
+    let gone =
+        dispatcher.log.state.left.iter().filter(|(_, is_over)| **is_over).map(|(&node, _)| NodeId(node));
     let gone_devices: u32 = gone.clone().map(|node| state.topology().node(node).spec.devices).sum();
     InfoReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy: dispatcher.kept.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
+        policy: dispatcher.log.state.policy.as_ref().map(|choice| choice.name.clone()).unwrap_or_default(),
         jobs_live: counts.waiting + counts.held + counts.placed + counts.stopping,
         jobs_ended: counts.ended,
         nodes: (state.topology().nodes().len() - gone.count()) as u32,
         devices: state.topology().device_count() - gone_devices,
         devices_free: state.schedule().free_count(),
-        epoch_s: dispatcher.epoch_unix_s,
+        epoch_s: dispatcher.clock.epoch_unix_s(),
         alerts: dispatcher.alerts.to_wire(),
         ..InfoReply::default()
     }

@@ -115,7 +115,7 @@ impl Door {
 
 async fn encrypt(
     stream: TcpStream,
-    mut place: Place,
+    mut place: ConnectionSlot,
     acceptor: Option<TlsAcceptor>,
     ready: mpsc::Sender<io::Result<Link>>,
 ) {
@@ -158,7 +158,7 @@ impl Places {
     }
 
     /// A place for a new connection; `None` where none can be made.
-    fn enter(self: &Arc<Self>, number: u64, from: IpAddr) -> Option<Place> {
+    fn enter(self: &Arc<Self>, number: u64, from: IpAddr) -> Option<ConnectionSlot> {
         let address = network(from);
         let mut all = self.all();
         let is_same = |taken: &Taken| taken.address == address;
@@ -173,7 +173,7 @@ impl Places {
         let taken = Taken { address, is_authenticated: is_authenticated.clone(), _close: close };
         all.insert(number, taken);
         let from = from.to_canonical();
-        Some(Place { number, from, is_authenticated, closed, places: self.clone() })
+        Some(ConnectionSlot { number, from, is_authenticated, closed, places: self.clone() })
     }
 }
 
@@ -193,7 +193,7 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// A connection's place, which is free again when this is dropped.
-struct Place {
+struct ConnectionSlot {
     number: u64,
     from: IpAddr,
     is_authenticated: Arc<AtomicBool>,
@@ -201,7 +201,7 @@ struct Place {
     places: Arc<Places>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.all().remove(&self.number);
     }
@@ -227,7 +227,7 @@ impl Peer {
 /// A connection.
 pub(crate) struct Link {
     stream: Transport,
-    place: Place,
+    place: ConnectionSlot,
     /// When it is closed unless it has authenticated.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -320,7 +320,7 @@ mod tests {
         Arc::new(Places { caps: ConnectionCaps { total, per_address }, all: Mutex::default() })
     }
 
-    fn is_closed(place: &mut Place) -> bool {
+    fn is_closed(place: &mut ConnectionSlot) -> bool {
         place.closed.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 

@@ -27,12 +27,13 @@ use crate::auth::audit::{Subject, job_objects};
 use crate::auth::{Access, Identity, Scope};
 use crate::dispatcher::incident;
 use crate::dispatcher::queue::{NotQueued, Sender};
+use crate::dispatcher::request_error::with_cause;
 use crate::dispatcher::{Dispatcher, Input};
 use crate::jobs::amendments;
 use crate::jobs::secrets::Vault;
 use crate::journal::Reader;
-use crate::nodes::deregistration;
 use crate::nodes::worker_outbox::outlet;
+use crate::nodes::{deregistration, registration};
 use crate::policy::active_policy::PolicyChoice;
 use crate::query::live;
 use crate::query::usage;
@@ -276,7 +277,11 @@ impl Cluster for Shared {
     async fn usage(&self, request: Request<UsageRequest>) -> Result<Response<UsageReply>, Status> {
         let request = request.into_inner();
         let place = |dispatcher: &Dispatcher| {
-            (dispatcher.journal.path().to_owned(), dispatcher.now().seconds(), dispatcher.epoch_unix_s)
+            (
+                dispatcher.log.journal.path().to_owned(),
+                dispatcher.now().seconds(),
+                dispatcher.clock.epoch_unix_s(),
+            )
         };
         let (path, now_s, epoch_unix_s) = self.ask(place).await?;
         let reckon = move || usage::usage(&Reader::open(&path)?, &request, now_s, epoch_unix_s);
@@ -341,7 +346,10 @@ impl Cluster for Shared {
         self.send(Input::SetPolicy { choice, by: identity.user.clone(), reply })?;
         let head = self.0.clone();
         let set = to_its_end(async move {
-            let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+            let set = receiver
+                .await
+                .map_err(|_| stopped())?
+                .map_err(|error| Status::invalid_argument(with_cause(&error)));
             head.access.audit.record(Subject::Access, &identity, "policy-set", objects, &set);
             set
         });
@@ -354,13 +362,16 @@ impl Cluster for Shared {
         let SetLimitsRequest { text, dry_run } = request.into_inner();
         let document = text.clone();
         let blocked = self.ask(move |dispatcher| dispatcher.blocked_by(&document)).await?;
-        let blocked = blocked.map_err(Status::invalid_argument)?;
+        let blocked = blocked.map_err(|error| Status::invalid_argument(error.to_string()))?;
         if !dry_run {
             let (reply, receiver) = oneshot::channel();
             self.send(Input::SetLimits { text, by: identity.user.clone(), reply })?;
             let head = self.0.clone();
             let set = to_its_end(async move {
-                let set = receiver.await.map_err(|_| stopped())?.map_err(Status::invalid_argument);
+                let set = receiver
+                    .await
+                    .map_err(|_| stopped())?
+                    .map_err(|error| Status::invalid_argument(with_cause(&error)));
                 head.access.audit.record(Subject::Access, &identity, "limits-set", Vec::new(), &set);
                 set
             });
@@ -395,7 +406,7 @@ impl Cluster for Shared {
         let MetricsRequest { job_ids, names, elements_only } = request.into_inner();
         let found = self.ask(move |dispatcher| {
             let jobs = views::named_jobs(dispatcher, &job_ids, elements_only)?;
-            Ok((jobs, dispatcher.curves.clone()))
+            Ok((jobs, dispatcher.tasks.curves.store().cloned()))
         });
         let (jobs, store) =
             found.await?.map_err(|job: u32| Status::not_found(format!("there is no job {job}")))?;
@@ -403,7 +414,8 @@ impl Cluster for Shared {
         let (sender, receiver) = mpsc::channel(METRICS_AHEAD);
         tokio::spawn(async move {
             for page in jobs.chunks(METRICS_PAGE) {
-                let found = store.read(page.to_vec(), names.clone()).await.map_err(Status::internal);
+                let found = store.read(page.to_vec(), names.clone()).await;
+                let found = found.map_err(|error| Status::internal(with_cause(&error)));
                 let (found, failed) =
                     found.map_or_else(|status| (vec![], Some(status)), |found| (found, None));
                 for one in found.into_iter().map(Ok).chain(failed.map(Err)) {
@@ -444,7 +456,7 @@ impl Workers for Shared {
         else {
             return Err(Status::invalid_argument("the first message must register the worker"));
         };
-        crate::nodes::registration::check(&register).map_err(Status::invalid_argument)?;
+        registration::check(&register).map_err(|error| Status::invalid_argument(error.to_string()))?;
         let is_its_node = identity.must_be_node(&register.node);
         let objects = vec![format!("node {}", register.node.escape_debug())];
         self.access.audit.record(Subject::Access, &identity, "attach", objects, &is_its_node);

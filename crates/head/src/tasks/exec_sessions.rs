@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 4 * WINDOW_BYTES;
 const OUTPUT_PIECES: usize = 16;
 
 /// Where a task is.
-pub(crate) struct Place {
+pub(crate) struct TaskPlace {
     task: TaskId,
     /// The worker's connection.
     worker: u64,
@@ -40,7 +40,7 @@ pub(crate) fn place(
     job: JobId,
     rank: u32,
     generation: Option<u32>,
-) -> Result<Place, Status> {
+) -> Result<TaskPlace, Status> {
     let refused = |reason: String| Err(Status::failed_precondition(reason));
     let life = dispatcher.engine.state().job(job);
     if generation.is_some_and(|generation| generation != life.generation) {
@@ -54,11 +54,11 @@ pub(crate) fn place(
     let Some((node, task)) = dispatcher.task_of(job, rank as usize) else {
         return refused(format!("job {} has no task of rank {rank}", job.0));
     };
-    let Some(session) = dispatcher.sessions.get(&node) else {
+    let Some(session) = dispatcher.nodes.connections.session(node) else {
         return Err(Status::unavailable("the task's node is unreachable; the task continues"));
     };
     let user = dispatcher.spec(job).map(|spec| spec.user.clone()).unwrap_or_default();
-    Ok(Place { task, worker: session.id, sender: session.sender.clone(), user })
+    Ok(TaskPlace { task, worker: session.id, sender: session.sender.clone(), user })
 }
 
 /// The commands that run, and who hears of them.
@@ -129,7 +129,7 @@ impl Routes {
     /// Begins a command and serves it until it is over.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        place: Place,
+        place: TaskPlace,
         open: ExecOpen,
         input: Streaming<ExecInput>,
     ) -> mpsc::Receiver<Result<ExecOutput, Status>> {
@@ -143,7 +143,7 @@ impl Routes {
         let routes = self.clone();
         tokio::spawn(async move {
             worker
-                .tell(ToExec { input: Some(message(exec_input::Message::Open(open))), ..ToExec::default() });
+                .send(ToExec { input: Some(message(exec_input::Message::Open(open))), ..ToExec::default() });
             let window = Semaphore::new(WINDOW_BYTES);
             tokio::select! {
                 () = to_client(&worker, (said, &waiting), &client, &window) => (),
@@ -151,7 +151,7 @@ impl Routes {
                 () = client.closed() => (),
             }
             routes.open().remove(&session);
-            worker.tell(ToExec { close: true, ..ToExec::default() });
+            worker.send(ToExec { close: true, ..ToExec::default() });
         });
         output
     }
@@ -160,13 +160,13 @@ impl Routes {
 /// The worker's side of one command.
 struct Worker {
     session: u64,
-    place: Place,
+    place: TaskPlace,
     /// The command outlives the connection, and its client says when it is over.
     is_kept: bool,
 }
 
 impl Worker {
-    fn tell(&self, message: ToExec) {
+    fn send(&self, message: ToExec) {
         let (session, user) = (self.session, self.place.user.clone());
         let message = ToExec { session, task: Some(self.place.task), user, ..message };
         let message = ToWorker { message: Some(to_worker::Message::Exec(message)) };
@@ -202,7 +202,7 @@ async fn to_client(
         if client.send(Ok(output)).await.is_err() || is_last {
             return;
         }
-        worker.tell(ToExec { taken: bytes as u64, ..ToExec::default() });
+        worker.send(ToExec { taken: bytes as u64, ..ToExec::default() });
     }
     // The client may be gone, too.
     let text = if worker.is_kept {
@@ -229,13 +229,13 @@ async fn to_worker(worker: &Worker, mut input: Streaming<ExecInput>, window: &Se
             }
         }
         let is_over = matches!(&said.message, Some(exec_input::Message::Taken(taken)) if taken.is_over);
-        worker.tell(ToExec { input: Some(said), ..ToExec::default() });
+        worker.send(ToExec { input: Some(said), ..ToExec::default() });
         if is_over {
             return;
         }
     }
     if !worker.is_kept {
-        worker.tell(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
+        worker.send(ToExec { input: Some(message(exec_input::Message::End(true))), ..ToExec::default() });
     }
     std::future::pending().await
 }

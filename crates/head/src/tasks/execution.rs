@@ -6,18 +6,18 @@ use wharf_proto::{Cause, NodeFault};
 /// Where one node's part of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskPhase {
-    /// The worker was, or has to be, told to start it.
+    /// The worker was, or has to be, ordered to start it.
     Ordered,
     /// It runs.
     Started,
     /// It is over.
     Ended {
-        /// Its exit code, as a shell tells it.
+        /// Its exit code, as a shell reports it.
         code: i32,
     },
 }
 
-/// How a task ended, as its worker tells.
+/// How a task ended, as its worker reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) code: i32,
@@ -78,7 +78,7 @@ pub(crate) struct Execution {
     is_cut_short: bool,
     /// The first failure of a task that came to its own end.
     failure: Option<Failure>,
-    /// The first one of a task that was stopped, though this head has not told it to: an earlier one may have. Or it was lost.
+    /// The first failure of a task that was lost, or stopped without an order of this head: an earlier head may have ordered it.
     echo: Option<Failure>,
 }
 
@@ -156,7 +156,7 @@ impl Execution {
         }
     }
 
-    /// Whether the job has more to do: a task said so, and no other failed.
+    /// Whether the job has more to do: a task reported so, and no other failed.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.is_interrupted && self.is_clean()
     }

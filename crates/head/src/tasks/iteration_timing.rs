@@ -1,11 +1,11 @@
-//! How long iterations take, as trainers' reports tell: what profiles learn from.
+//! How long iterations take, as trainers report: the input of profiles.
 
 use wharf_core::{JobId, NodeShare, Time};
 
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 
-/// Reports of fewer iterations, or over less time, tell more of when they were sent than of how fast a job is.
+/// Reports of fewer iterations, or over less time, measure when they were sent rather than the speed of a job.
 const ITERATIONS_MIN: f64 = 3.0;
 const SPAN_MIN_S: f64 = 1.0;
 
@@ -17,7 +17,7 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// A trainer has come so far. Of several ranks the one that is ahead counts.
+    /// Adds a report of a trainer. Of several ranks the one that is ahead counts.
     pub(crate) fn told(&mut self, now: Time, iterations: f64) {
         let ahead = self.last.or(self.first).map_or(0.0, |(_, before)| before);
         if self.first.is_none() {
@@ -36,10 +36,11 @@ impl Timing {
 }
 
 impl Dispatcher {
-    /// Writes down how long the iterations of a run took that is over, and on what, where its model is known.
+    /// Journals how long the iterations of a run took, and on which devices, where its model is known.
     pub(crate) fn note_timing(&mut self, job: JobId, placement: &[NodeShare]) {
         let state = self.engine.state();
-        let Some((iterations, span_s)) = self.progress.get(&job).and_then(|told| told.timing.measured())
+        let Some((iterations, span_s)) =
+            self.tasks.progress(job).and_then(|progress| progress.timing.measured())
         else {
             return;
         };
@@ -53,7 +54,7 @@ impl Dispatcher {
             device_type: state.topology().types()[device_type.index()].to_string(),
             devices: placement.iter().map(|share| share.devices.len()).sum(),
             nodes: placement.len() as u32,
-            plan: self.kept.plans.get(&job.0).copied(),
+            plan: self.log.state.plans.get(&job.0).copied(),
             iterations,
             span_s,
         };

@@ -1,4 +1,4 @@
-//! Effects become tasks on workers, and what workers say becomes commands.
+//! Effects become tasks on workers, and workers' messages become commands.
 
 pub(crate) mod device_activity;
 pub(crate) mod exec_sessions;
@@ -9,26 +9,129 @@ pub(crate) mod ports;
 pub(crate) mod progress;
 pub(crate) mod stalls;
 
-use wharf_core::{Command, JobId, NodeId, NodeShare, Phase, Plan};
+use std::collections::BTreeMap;
+
+use wharf_core::{Command, JobId, NodeId, NodeShare, Phase, Plan as ParallelPlan, Time};
 use wharf_job::Chosen;
 use wharf_proto::{
     Cause, Container, FromWorker, LaunchTask, Launcher, SetPace, StopTask, TaskId, TaskProgress, from_worker,
     to_worker,
 };
 
-use crate::curves::refused_metrics;
+use wharf_tls::TaskTokens;
+
+use crate::curves::{CurveIntake, CurveStore, refused_metrics};
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
+use crate::tasks::device_activity::DeviceActivity;
 use crate::tasks::execution::{End, Execution, TaskPhase};
+use crate::tasks::output_readers::Readers;
+use crate::tasks::ports::Ports;
+use crate::tasks::progress::Progress;
 
 /// The exit code of a task that its worker does not know any more.
 const LOST_CODE: i32 = 1;
 
-/// Seconds between two checkpoints of a job that the engine is told of.
+/// Seconds between two checkpoints of a job that the engine receives.
 const SAVES_APART_S: f64 = 60.0;
 
 /// A reason is a line for people, not a log.
 const REASON_BYTES_MAX: usize = 1000;
+
+/// The tasks of placed jobs, and the reports of their runs.
+pub(crate) struct Tasks {
+    /// The history of metrics.
+    pub(crate) curves: CurveIntake,
+    executions: BTreeMap<JobId, Execution>,
+    progress: BTreeMap<JobId, Progress>,
+    activity: DeviceActivity,
+    readers: Readers,
+    ports: Ports,
+    /// When jobs that report are checked next.
+    stalls_due: Time,
+    tokens: TaskTokens,
+}
+
+/// A task that its worker should have: its job and generation, whether it was requested to stop, and its phase.
+type ExpectedTask = (JobId, (u32, bool, TaskPhase));
+
+impl Tasks {
+    /// Without a store, metrics have no history.
+    pub(crate) fn new(tokens: TaskTokens, store: Option<CurveStore>) -> Self {
+        Self {
+            curves: CurveIntake::new(store),
+            executions: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            activity: DeviceActivity::default(),
+            readers: Readers::default(),
+            ports: Ports::default(),
+            stalls_due: Time::ZERO,
+            tokens,
+        }
+    }
+
+    /// Drops what workers report again and the journal restores. Readers stay.
+    pub(crate) fn reset(&mut self) {
+        self.executions.clear();
+        self.progress.clear();
+        self.activity = DeviceActivity::default();
+        self.ports = Ports::default();
+    }
+
+    /// The tasks of a job's placement.
+    pub(crate) fn execution(&self, job: JobId) -> Option<&Execution> {
+        self.executions.get(&job)
+    }
+
+    /// The tasks of all placements.
+    pub(crate) fn executions(&self) -> impl Iterator<Item = &Execution> {
+        self.executions.values()
+    }
+
+    /// Adds the tasks of a placement that is already being carried out.
+    pub(crate) fn adopt(&mut self, job: JobId, execution: Execution) {
+        self.executions.insert(job, execution);
+    }
+
+    /// The tasks of a placement that is still the job's.
+    fn execution_of(&mut self, job: JobId, generation: u32) -> Option<&mut Execution> {
+        self.executions.get_mut(&job).filter(|run| run.generation == generation)
+    }
+
+    /// What the trainer of a job has reported in its run.
+    pub(crate) fn progress(&self, job: JobId) -> Option<&Progress> {
+        self.progress.get(&job)
+    }
+
+    /// Jobs whose trainers have reported.
+    pub(crate) fn reporting(&self) -> impl Iterator<Item = (JobId, &Progress)> {
+        self.progress.iter().map(|(&job, progress)| (job, progress))
+    }
+
+    /// Whether a task is one of the tasks that a node was ordered to run.
+    pub(crate) fn is_task_of(&self, task: TaskId, node: NodeId) -> bool {
+        let execution = self.executions.get(&JobId(task.job_id));
+        execution.is_some_and(|run| {
+            run.generation == task.generation && run.tasks.iter().any(|own| own.share.node == node)
+        })
+    }
+
+    /// The tasks that a node's worker should have.
+    pub(crate) fn expected_on(&self, node: NodeId) -> Vec<ExpectedTask> {
+        let here = |(&job, execution): (&JobId, &Execution)| {
+            let task = execution.tasks.iter().find(|task| task.share.node == node)?;
+            Some((job, (execution.generation, execution.is_stopping, task.phase)))
+        };
+        self.executions.iter().filter_map(here).collect()
+    }
+
+    /// Drops the records of a job that is over.
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.activity.remove(job);
+        self.progress.remove(&job);
+        self.curves.end(job);
+    }
+}
 
 impl Dispatcher {
     /// Carries out a placement.
@@ -36,22 +139,22 @@ impl Dispatcher {
         let placement = self.engine.state().schedule().placement(job).unwrap_or_default();
         let mut execution = Execution::new(generation, placement, TaskPhase::Ordered);
         execution.ordered_at = Some(self.now());
-        self.progress.remove(&job);
+        self.tasks.progress.remove(&job);
         execution.began_at = self.checkpointed(job);
         execution.is_led = self.is_led(job);
         let nodes = execution.open_nodes();
-        self.ports.take(job);
-        self.kept.reasons.remove(&job.0);
-        self.executions.insert(job, execution);
-        self.note_run_nodes(job);
+        self.tasks.ports.take(job);
+        self.log.state.clear_reason(job);
+        self.tasks.curves.note_run(job, generation, nodes.clone());
+        self.tasks.executions.insert(job, execution);
         self.plan(job);
         for node in nodes {
             self.order(job, node);
         }
     }
 
-    /// Decides how a job is to divide its work on the placement that is about to be carried out. It is kept, so that all tasks
-    /// of the placement are told the same, whatever the profile says later.
+    /// Chooses the parallel plan of a placement that is about to be carried out. It is stored, so that all tasks of the placement get
+    /// the same one, even if the profile changes.
     fn plan(&mut self, job: JobId) {
         let state = self.engine.state();
         let placement = state.schedule().placement(job).unwrap_or_default();
@@ -60,9 +163,9 @@ impl Dispatcher {
             self.engine.perf().plan(state.topology(), state.spec(job), device_type, devices)
         });
         let is_data_parallel = self.spec(job).is_some_and(|spec| spec.data_parallel);
-        let plan = known.or(is_data_parallel.then_some(Plan { stages: 1, data: devices, tensor: 1 }));
+        let plan = known.or(is_data_parallel.then_some(ParallelPlan { stages: 1, data: devices, tensor: 1 }));
         let plan = plan.map(|plan| (plan.stages, plan.data, plan.tensor));
-        if self.kept.plans.get(&job.0) != plan.as_ref() {
+        if self.log.state.plans.get(&job.0) != plan.as_ref() {
             self.note(Record::JobPlanned { job: job.0, plan });
         }
     }
@@ -72,10 +175,10 @@ impl Dispatcher {
         self.spec(job).is_some_and(|spec| matches!(spec.launcher(), Launcher::Mpirun | Launcher::Batch))
     }
 
-    /// Tells one worker to start its task of a job.
+    /// Orders one worker to start its task of a job.
     pub(crate) fn order(&mut self, job: JobId, node: NodeId) {
         let Some(mut message) = self.launch_task(job, node) else { return };
-        let opened = self.spec(job).map(|spec| self.vault.open(spec)).transpose();
+        let opened = self.spec(job).map(|spec| self.jobs.secrets(spec)).transpose();
         match opened {
             Ok(secrets) => message.env.extend(secrets.into_iter().flatten()),
             Err(error) => {
@@ -88,13 +191,13 @@ impl Dispatcher {
     }
 
     fn launch_task(&self, job: JobId, node: NodeId) -> Option<LaunchTask> {
-        let execution = self.executions.get(&job)?;
+        let execution = self.tasks.execution(job)?;
         let rank = execution.tasks.iter().position(|task| task.share.node == node)?;
         let spec = self.spec(job)?;
         let state = self.engine.state();
         let array_index = state.spec(job).array.as_ref().map(|element| element.index);
         let names = self.names_of(spec, job, rank, &state.topology().node(node).spec.name);
-        let address = |node| self.facts.get(&node).map(|facts| facts.address.clone()).unwrap_or_default();
+        let address = |node| self.nodes.facts(node).map(|facts| facts.address.clone()).unwrap_or_default();
         let devices = execution.tasks[rank].share.devices;
         let chosen = Chosen::of(spec, array_index);
         let checkpoint = self.checkpoint_dir(spec, job, &names);
@@ -103,7 +206,7 @@ impl Dispatcher {
         let output =
             |pattern: &str| if is_held { String::new() } else { chosen.fill(&names.expand(pattern)) };
         let token = if execution.is_led && execution.tasks.len() > 1 {
-            self.task_tokens.token(job.0, execution.generation).reveal().to_owned()
+            self.tasks.tokens.token(job.0, execution.generation).reveal().to_owned()
         } else {
             String::new()
         };
@@ -128,7 +231,7 @@ impl Dispatcher {
             error_output: output(&spec.error_output),
             user: spec.user.clone(),
             network_interface: spec.network_interface.clone(),
-            master_port: u32::from(self.ports.of(job)),
+            master_port: u32::from(self.tasks.ports.of(job)),
             job_name: self.name_of(job).to_owned(),
             devices_by_rank: execution.tasks.iter().map(|task| task.share.devices.len()).collect(),
             lease: None,
@@ -139,7 +242,7 @@ impl Dispatcher {
             array_index,
             array_job: names.array_job,
             paced_iterations: spec.paced.then(|| state.spec(job).iterations),
-            plan: self.planned(job),
+            plan: self.log.state.plan_of(job),
             container: spec
                 .container
                 .clone()
@@ -150,19 +253,19 @@ impl Dispatcher {
         })
     }
 
-    /// Tells the tasks of jobs that run at the model's pace what it is now.
-    pub(crate) fn tell_paces(&mut self, jobs: &[JobId]) {
+    /// Sends the tasks of jobs that run at the model's pace what it is now.
+    pub(crate) fn send_paces(&mut self, jobs: &[JobId]) {
         for &job in jobs {
             if !self.spec(job).is_some_and(|spec| spec.paced) {
                 continue;
             }
-            for node in self.executions.get(&job).map(Execution::open_nodes).unwrap_or_default() {
+            for node in self.tasks.execution(job).map(Execution::open_nodes).unwrap_or_default() {
                 self.send_pace(job, node);
             }
         }
     }
 
-    /// Tells one worker the pace of its task of a running job.
+    /// Sends one worker the pace of its task of a running job.
     pub(crate) fn send_pace(&mut self, job: JobId, node: NodeId) {
         let life = self.engine.state().job(job);
         if life.phase == Phase::Running && self.spec(job).is_some_and(|spec| spec.paced) {
@@ -174,7 +277,7 @@ impl Dispatcher {
 
     /// Stops the tasks of a placement. Those on lost nodes count as over.
     pub(crate) fn stop(&mut self, job: JobId, generation: u32) {
-        let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
+        let Some(execution) = self.tasks.execution_of(job, generation) else {
             // It was never launched.
             self.engine_command(Command::JobStopped { job, generation, done: 0.0 });
             return;
@@ -182,7 +285,7 @@ impl Dispatcher {
         execution.is_stopping = true;
         // mpirun passes the signal on to its processes on other nodes: those tasks are stopped when it has ended.
         let is_mpirun = self.spec(job).is_some_and(|spec| spec.launcher() == Launcher::Mpirun);
-        let Some(execution) = self.executions.get(&job) else { return };
+        let Some(execution) = self.tasks.execution(job) else { return };
         let nodes = match execution.first_open().filter(|_| is_mpirun) {
             Some(first) => vec![first],
             None => execution.open_nodes(),
@@ -203,7 +306,7 @@ impl Dispatcher {
     }
 
     pub(crate) fn on_messages(&mut self, session: u64, messages: Vec<FromWorker>) {
-        let Some(&node) = self.node_of_session.get(&session) else {
+        let Some(node) = self.nodes.connections.node_of(session) else {
             // From a connection that was replaced by a newer one.
             return;
         };
@@ -246,27 +349,19 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a task is one of the tasks that a node was ordered to run.
-    pub(crate) fn is_task_of(&self, task: TaskId, node: NodeId) -> bool {
-        let execution = self.executions.get(&JobId(task.job_id));
-        execution.is_some_and(|run| {
-            run.generation == task.generation && run.tasks.iter().any(|own| own.share.node == node)
-        })
-    }
-
     pub(crate) fn task_progressed(&mut self, node: NodeId, mut told: TaskProgress) {
         let refused = told.refused.take().map(refused_metrics);
         if let Some(task) = told.task {
             self.take_points(node, task, std::mem::take(&mut told.points), refused.as_ref());
         }
-        let Some(task) = told.task.filter(|task| self.is_task_of(*task, node)) else { return };
+        let Some(task) = told.task.filter(|task| self.tasks.is_task_of(*task, node)) else { return };
         let job = JobId(task.job_id);
         let is_amount = |value: f64| value.is_finite() && value >= 0.0;
         if !is_amount(told.iterations) || !is_amount(told.checkpointed) {
             return;
         }
         let now = self.now();
-        let progress = self.progress.entry(job).or_default();
+        let progress = self.tasks.progress.entry(job).or_default();
         progress.timing.told(now, told.iterations);
         let is_saved = told.checkpointed > progress.checkpointed;
         progress.liveness.told(now, node, told.iterations, is_saved);
@@ -274,7 +369,7 @@ impl Dispatcher {
         if told.total.is_finite() && told.total > 0.0 {
             progress.total = told.total;
         }
-        // Mostly one rank saves for all; the others know of nothing newer than where they started.
+        // Mostly one rank saves for all; the others report the checkpoint that they started from.
         progress.checkpointed = progress.checkpointed.max(told.checkpointed);
         progress.take_metrics(told.metrics);
         progress.refused = refused.or(progress.refused.take());
@@ -288,7 +383,7 @@ impl Dispatcher {
     }
 
     pub(crate) fn task_started(&mut self, job: JobId, generation: u32, node: NodeId) {
-        let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
+        let Some(execution) = self.tasks.execution_of(job, generation) else {
             return;
         };
         if let Some(task) = execution.task_on(node).filter(|task| task.phase == TaskPhase::Ordered) {
@@ -298,7 +393,7 @@ impl Dispatcher {
     }
 
     fn launched_if_up(&mut self, job: JobId) {
-        if let Some(execution) = self.executions.get_mut(&job)
+        if let Some(execution) = self.tasks.executions.get_mut(&job)
             && execution.is_up()
             && !execution.is_launched
         {
@@ -312,25 +407,27 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what a worker says of a task that could not be run.
+    /// Stores why a worker could not run a task.
     pub(crate) fn note_reason(&mut self, node: NodeId, task: TaskId, mut reason: String) {
-        if reason.is_empty() || !self.is_task_of(task, node) || self.kept.reasons.contains_key(&task.job_id) {
+        if reason.is_empty()
+            || !self.tasks.is_task_of(task, node)
+            || self.log.state.reasons.contains_key(&task.job_id)
+        {
             return;
         }
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-        self.kept.reasons.insert(task.job_id, reason.clone());
-        self.journal.note(self.now(), Record::JobNoted { job: task.job_id, reason });
+        self.note(Record::JobNoted { job: task.job_id, reason });
     }
 
     /// A task has ended, and its job with it where it was the last.
     ///
     /// Its worker may forget it once the whole gang is over: the journal does not have the ends of single tasks, so that after
-    /// a restart the head has to hear of them again.
+    /// a restart the worker has to report them again.
     pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
-        if !self.is_task_of(TaskId { job_id: job.0, generation }, node) {
+        if !self.tasks.is_task_of(TaskId { job_id: job.0, generation }, node) {
             return self.send_forget(job, generation, node);
         }
-        let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
+        let Some(execution) = self.tasks.execution_of(job, generation) else {
             return self.send_forget(job, generation, node);
         };
         if end.is_blameless {
@@ -342,7 +439,7 @@ impl Dispatcher {
             execution.interrupt_task(node);
             self.launched_if_up(job);
             if is_leader {
-                self.stop_others(job);
+                self.stop_tasks(job);
             }
         } else {
             self.task_ended(job, generation, node, end);
@@ -350,7 +447,6 @@ impl Dispatcher {
         self.finish_if_over(job);
     }
 
-    /// Sent once what came of the task is durable.
     /// A task is gone, for which the job is not to blame.
     pub(crate) fn task_lost(&mut self, job: JobId, generation: u32, node: NodeId, cause: Cause) {
         self.task_ended(job, generation, node, End::lost(LOST_CODE, cause));
@@ -358,7 +454,7 @@ impl Dispatcher {
     }
 
     fn task_ended(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
-        let Some(execution) = self.executions.get_mut(&job).filter(|run| run.generation == generation) else {
+        let Some(execution) = self.tasks.execution_of(job, generation) else {
             return;
         };
         // A batch script or mpirun that ends takes along the tasks that are only held for it.
@@ -366,13 +462,13 @@ impl Dispatcher {
         let fails = execution.end_task(node, end);
         self.launched_if_up(job);
         if fails || is_leader {
-            self.stop_others(job);
+            self.stop_tasks(job);
         }
     }
 
     /// Stops the tasks of a job that are not over.
-    fn stop_others(&mut self, job: JobId) {
-        let Some(execution) = self.executions.get_mut(&job) else { return };
+    pub(crate) fn stop_tasks(&mut self, job: JobId) {
+        let Some(execution) = self.tasks.executions.get_mut(&job) else { return };
         execution.is_stopping = true;
         let (generation, others) = (execution.generation, execution.open_nodes());
         for other in others {
@@ -380,19 +476,19 @@ impl Dispatcher {
         }
     }
 
-    /// Tells the engine how a job fared, once all its tasks are over.
+    /// Reports the end of a run to the engine, once all its tasks are over.
     fn finish_if_over(&mut self, job: JobId) {
-        if !self.executions.get(&job).is_some_and(Execution::is_over) {
+        if !self.tasks.execution(job).is_some_and(Execution::is_over) {
             return;
         }
-        let Some(execution) = self.executions.remove(&job) else { return };
-        self.ports.give_back(job);
+        let Some(execution) = self.tasks.executions.remove(&job) else { return };
+        self.tasks.ports.give_back(job);
         let generation = execution.generation;
         for task in &execution.tasks {
             self.send_forget(job, generation, task.share.node);
         }
         let done = self.checkpointed(job);
-        let iterations = self.progress.get(&job).map_or(0.0, |told| told.iterations);
+        let iterations = self.tasks.progress(job).map_or(0.0, |told| told.iterations);
         let total = self.total_iterations(job);
         self.note_run(job);
         self.note_metrics(job);
@@ -416,7 +512,7 @@ impl Dispatcher {
             self.goes_on_after(job, &execution, is_stopping)
         };
         if goes_on {
-            self.kept.checkpoints.insert(job.0, done);
+            self.log.state.set_checkpoint(job, done);
         }
         // One that may not be stopped by machines any more fails with what it would be lost with.
         let lost = (is_stopped && !goes_on).then_some(LOST_CODE);
@@ -431,9 +527,9 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps what the trainer of a run that is over told last: that is what sweeps are compared by.
+    /// Journals the last metrics of a run that is over: sweeps are compared by them.
     fn note_metrics(&mut self, job: JobId) {
-        let Some(progress) = self.progress.get(&job) else { return };
+        let Some(progress) = self.tasks.progress(job) else { return };
         let (metrics, remarks) = (progress.metrics.clone(), progress.remarks());
         if !metrics.is_empty() || !remarks.is_empty() {
             self.note(Record::JobMeasured { job: job.0, metrics, remarks });
@@ -458,25 +554,19 @@ impl Dispatcher {
             self.note(Record::JobSignalled { job: job.0, signal: failure.signal });
         }
         let goes_on = self.may_retry(job, failure.code, failure.cause);
-        (goes_on, goes_on && self.is_delayed_after(job, failure.cause))
-    }
-
-    /// How a job divides its work where it is, or was last.
-    pub(crate) fn planned(&self, job: JobId) -> Option<wharf_proto::Plan> {
-        let plan = self.kept.plans.get(&job.0);
-        plan.map(|&(stages, data, tensor)| wharf_proto::Plan { stages, data, tensor })
+        (goes_on, goes_on && self.log.state.is_delayed_after(job, failure.cause))
     }
 
     /// Iterations that a job has to make, as its trainer reports or its owner declares.
     pub(crate) fn total_iterations(&self, job: JobId) -> Option<f64> {
-        let reported = self.progress.get(&job).map(|told| told.total);
+        let reported = self.tasks.progress(job).map(|told| told.total);
         let declared = || self.spec(job).map(|spec| spec.iterations).filter(|&total| total > 0.0);
         reported.filter(|&total| total > 0.0).or_else(declared)
     }
 
-    /// Iterations that a job's last checkpoint holds: as this run told, or else the one before it.
+    /// Iterations in a job's last checkpoint: as this run reported, or else the one before it.
     pub(crate) fn checkpointed(&self, job: JobId) -> f64 {
-        let before = self.kept.checkpoints.get(&job.0).copied().unwrap_or(0.0);
-        self.progress.get(&job).map_or(before, |told| told.checkpointed)
+        let before = self.log.state.checkpoints.get(&job.0).copied().unwrap_or(0.0);
+        self.tasks.progress(job).map_or(before, |told| told.checkpointed)
     }
 }

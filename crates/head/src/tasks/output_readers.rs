@@ -1,4 +1,4 @@
-//! People who read the output of tasks, also while its worker comes and goes.
+//! Clients that read the output of tasks, also while its worker disconnects and comes back.
 //!
 //! *Invariant: the head buffers at most a window per slow reader*: beyond that the worker is requested to stop,
 //! and asked again, from where it was, when most of the window has been read.
@@ -13,8 +13,9 @@ use wharf_proto::{SendOutput, TaskId, TaskOutput, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
+use crate::tasks::Tasks;
 
-/// Bytes that wait for one reader before the worker is requested to stop. What it has sent by then still comes, and is not kept.
+/// Bytes that wait for one reader before the worker is requested to stop. What it has sent by then still arrives, and is dropped.
 const WINDOW: usize = 1 << 20;
 
 /// What has been sent to a reader and not been taken.
@@ -30,7 +31,7 @@ impl Flow {
         self.backlog.fetch_add(bytes, Ordering::SeqCst) + bytes
     }
 
-    /// Whether the worker has to be asked again; says so once.
+    /// Whether the worker has to be asked again; true once.
     fn is_due(&self) -> bool {
         self.backlog.load(Ordering::SeqCst) < WINDOW / 2 && self.is_paused.swap(false, Ordering::SeqCst)
     }
@@ -82,12 +83,81 @@ impl Reader {
     }
 }
 
-/// All who read, by the number of their request; and those who have enough for now.
+/// Readers by the number of their request, and those whose window is full.
 #[derive(Default)]
-pub(crate) struct Readers {
+pub(super) struct Readers {
     all: BTreeMap<u64, Reader>,
     paused: Vec<Reader>,
     last: u64,
+}
+
+/// A request to a worker.
+type Wish = (NodeId, to_worker::Message);
+
+impl Readers {
+    /// Requests output from where a reader is, under a new number: what still comes under an older one is dropped.
+    fn begin(&mut self, reader: Reader) -> Wish {
+        self.last += 1;
+        let wish = (reader.node, reader.wish(self.last, false));
+        self.all.insert(self.last, reader);
+        wish
+    }
+
+    /// Passes output of a node on to the reader of one of its tasks.
+    fn pass(&mut self, node: NodeId, output: TaskOutput) -> Vec<Wish> {
+        let of_node = |reader: &&mut Reader| reader.node == node;
+        let Some(reader) = self.all.get_mut(&output.request).filter(of_node) else { return Vec::new() };
+        let bytes = output.data.len();
+        reader.offset += bytes as u64;
+        let backlog = reader.pipe.flow.add(bytes);
+        let is_gone = bytes > 0 && reader.pipe.sender.send(output.data).is_err();
+        if output.end || is_gone || backlog > WINDOW {
+            self.end_or_pause(output.request, output.end || is_gone)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn end_or_pause(&mut self, request: u64, is_over: bool) -> Vec<Wish> {
+        let Some(reader) = self.all.remove(&request) else { return Vec::new() };
+        let mut wishes = vec![(reader.node, reader.wish(request, true))];
+        if is_over {
+            return wishes;
+        }
+        reader.pipe.flow.is_paused.store(true, Ordering::SeqCst);
+        // Everything may have been taken just before that was stored.
+        if reader.pipe.flow.is_due() {
+            wishes.push(self.begin(reader));
+        } else {
+            // A client that disconnects while it is paused never asks for more.
+            self.paused.retain(|reader| !reader.is_gone());
+            self.paused.push(reader);
+        }
+        wishes
+    }
+
+    /// A reader has capacity again.
+    fn unpause(&mut self, flow: &Arc<Flow>) -> Option<Wish> {
+        let paused = self.paused.iter().position(|reader| Arc::ptr_eq(&reader.pipe.flow, flow))?;
+        let reader = self.paused.swap_remove(paused);
+        Some(self.begin(reader))
+    }
+
+    /// A worker has connected, perhaps in place of one that was asked before: it continues where that one ended.
+    fn resume(&mut self, node: NodeId) -> Vec<Wish> {
+        self.all.retain(|_, reader| !reader.is_gone());
+        self.paused.retain(|reader| !reader.is_gone());
+        let here = self.all.iter().filter(|(_, reader)| reader.node == node);
+        here.map(|(&request, reader)| (node, reader.wish(request, false))).collect()
+    }
+}
+
+impl Tasks {
+    /// A node does not come back: its readers are dropped.
+    pub(crate) fn end_reading(&mut self, node: NodeId) {
+        self.readers.all.retain(|_, reader| reader.node != node);
+        self.readers.paused.retain(|reader| reader.node != node);
+    }
 }
 
 impl Dispatcher {
@@ -98,13 +168,14 @@ impl Dispatcher {
         let found = latest.filter(is_latest).or_else(|| self.earlier_task(job, rank, generation));
         let Some((node, task)) = found else { return };
         if self.engine.state().schedule().is_there(node) {
-            self.begin_reading(Reader { node, task, follow, offset: 0, pipe });
+            let wish = self.tasks.readers.begin(Reader { node, task, follow, offset: 0, pipe });
+            self.request_output([wish]);
         }
     }
 
     /// The node and the name of a task of an earlier run, as far as the journal goes back.
     fn earlier_task(&self, job: JobId, rank: usize, generation: u32) -> Option<(NodeId, TaskId)> {
-        let history = self.journal.history(job.0, self.kept.first_of(job.0)).ok()?;
+        let history = self.log.journal.history(job.0, self.log.state.first_of(job.0)).ok()?;
         let node = history.iter().find_map(|(_, record)| match serde_json::from_str(record).ok()? {
             Record::JobPlaced { generation: placed, shares, .. } if placed == generation => {
                 shares.get(rank).map(|(node, _)| NodeId(*node))
@@ -114,75 +185,30 @@ impl Dispatcher {
         Some((node, TaskId { job_id: job.0, generation }))
     }
 
-    /// Asks from where a reader is, under a new number: what still comes under an older one is not wanted any more.
-    fn begin_reading(&mut self, reader: Reader) {
-        self.readers.last += 1;
-        let request = self.readers.last;
-        let (node, wish) = (reader.node, reader.wish(request, false));
-        self.readers.all.insert(request, reader);
-        if self.sessions.contains_key(&node) {
-            self.send(node, wish);
-        }
-    }
-
     /// Output from a node, for a reader of one of its tasks.
     pub(crate) fn on_output(&mut self, node: NodeId, output: TaskOutput) {
-        let of_node = |reader: &&mut Reader| reader.node == node;
-        let Some(reader) = self.readers.all.get_mut(&output.request).filter(of_node) else { return };
-        let bytes = output.data.len();
-        reader.offset += bytes as u64;
-        let backlog = reader.pipe.flow.add(bytes);
-        let is_gone = bytes > 0 && reader.pipe.sender.send(output.data).is_err();
-        if output.end || is_gone || backlog > WINDOW {
-            self.end_or_pause(output.request, output.end || is_gone);
-        }
+        let wishes = self.tasks.readers.pass(node, output);
+        self.request_output(wishes);
     }
 
-    fn end_or_pause(&mut self, request: u64, is_over: bool) {
-        let Some(reader) = self.readers.all.remove(&request) else { return };
-        let (node, stop) = (reader.node, reader.wish(request, true));
-        if self.sessions.contains_key(&node) {
-            self.send(node, stop);
-        }
-        if is_over {
-            return;
-        }
-        reader.pipe.flow.is_paused.store(true, Ordering::SeqCst);
-        // Everything may have been taken just before that was said.
-        match reader.pipe.flow.is_due() {
-            true => self.begin_reading(reader),
-            false => {
-                // Who goes away while it is paused never asks for more.
-                self.readers.paused.retain(|reader| !reader.is_gone());
-                self.readers.paused.push(reader);
+    /// A reader has capacity again.
+    pub(crate) fn continue_reading(&mut self, flow: &Arc<Flow>) {
+        let wish = self.tasks.readers.unpause(flow);
+        self.request_output(wish);
+    }
+
+    /// A worker has connected: it continues where the one before it ended.
+    pub(crate) fn resume_reading(&mut self, node: NodeId) {
+        let wishes = self.tasks.readers.resume(node);
+        self.request_output(wishes);
+    }
+
+    /// Sends requests to the workers that are connected.
+    fn request_output(&mut self, wishes: impl IntoIterator<Item = Wish>) {
+        for (node, wish) in wishes {
+            if self.nodes.connections.is_connected(node) {
+                self.send(node, wish);
             }
         }
-    }
-
-    /// A reader has room again.
-    pub(crate) fn go_on_reading(&mut self, flow: &Arc<Flow>) {
-        let place = self.readers.paused.iter().position(|reader| Arc::ptr_eq(&reader.pipe.flow, flow));
-        if let Some(place) = place {
-            let reader = self.readers.paused.swap_remove(place);
-            self.begin_reading(reader);
-        }
-    }
-
-    /// A worker has come, perhaps in the place of one that was asked before: it goes on where that one ended.
-    pub(crate) fn read_on(&mut self, node: NodeId) {
-        self.readers.all.retain(|_, reader| !reader.is_gone());
-        self.readers.paused.retain(|reader| !reader.is_gone());
-        let here = self.readers.all.iter().filter(|(_, reader)| reader.node == node);
-        let wishes: Vec<to_worker::Message> =
-            here.map(|(&request, reader)| reader.wish(request, false)).collect();
-        for wish in wishes {
-            self.send(node, wish);
-        }
-    }
-
-    /// A node does not come back: its readers are not kept.
-    pub(crate) fn end_reading(&mut self, node: NodeId) {
-        self.readers.all.retain(|_, reader| reader.node != node);
-        self.readers.paused.retain(|reader| reader.node != node);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Ports {
 }
 
 impl Default for Ports {
-    /// Heads on one machine begin apart: none of them knows what another has given.
+    /// Heads on one machine begin at different ports: none of them knows the ports of another.
     fn default() -> Self {
         let apart = std::process::id().wrapping_mul(97) % u32::from(LAST - FIRST + 1);
         Self::from(FIRST + u16::try_from(apart).unwrap_or_default())

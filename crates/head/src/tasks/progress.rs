@@ -12,7 +12,7 @@ use crate::tasks::stalls::Liveness;
 pub(crate) struct Progress {
     pub(crate) iterations: f64,
     pub(crate) checkpointed: f64,
-    /// Iterations that it intends to make; 0: it has not said.
+    /// Iterations that it intends to make; 0: not reported.
     pub(crate) total: f64,
     pub(crate) metrics: BTreeMap<String, Number>,
     /// A metric that is NaN or infinite, and the iteration at which that was first reported.

@@ -12,14 +12,14 @@ use wharf_proto::{Cause, InspectTask, OnStall, TaskId, TaskInspected, to_worker}
 use crate::dispatcher::Dispatcher;
 use crate::jobs::failures::Origin;
 use crate::journal::record::Record;
-use crate::tasks::progress::Progress;
+use crate::tasks::Tasks;
 
 /// Seconds between two looks at all jobs that report.
 const LOOK_S: f64 = 1.0;
 /// A job without a timeout of its own has stalled after the longest of its intervals so many times, but never earlier than that.
 const INTERVALS: f64 = 10.0;
 const DEFAULT_MIN_S: f64 = 600.0;
-/// How long workers may take to say what a job's processes do.
+/// How long workers may take to inspect a job's processes.
 const INSPECTION_S: f64 = 3.0;
 /// How often a job that stalls is restarted, where its `retry` does not say.
 const RESTARTS_MAX: u32 = 5;
@@ -84,20 +84,26 @@ fn timeout_s(own: Option<f64>, longest_s: f64) -> Option<f64> {
     }
 }
 
-impl Dispatcher {
-    /// When jobs that report are looked at next.
+impl Tasks {
+    /// When jobs that report are checked next.
     pub(crate) fn next_stall_look(&self) -> Option<Time> {
         (!self.progress.is_empty()).then_some(self.stalls_due)
     }
 
+    fn liveness_mut(&mut self, job: JobId) -> Option<&mut Liveness> {
+        self.progress.get_mut(&job).map(|progress| &mut progress.liveness)
+    }
+}
+
+impl Dispatcher {
     /// Notices jobs that make no progress any more.
     pub(crate) fn expire_stalls(&mut self) {
         let now = self.now();
-        if now < self.stalls_due {
+        if now < self.tasks.stalls_due {
             return;
         }
-        self.stalls_due = now.plus(LOOK_S);
-        let reporting: Vec<JobId> = self.progress.keys().copied().collect();
+        self.tasks.stalls_due = now.plus(LOOK_S);
+        let reporting: Vec<JobId> = self.tasks.progress.keys().copied().collect();
         for job in reporting {
             if self.engine.state().job(job).phase == Phase::Running {
                 self.look_for_stall(job, now);
@@ -108,7 +114,7 @@ impl Dispatcher {
     fn look_for_stall(&mut self, job: JobId, now: Time) {
         let is_away = self.away_node(job).is_some();
         let own_s = self.spec(job).and_then(|spec| spec.stall_timeout_s);
-        let Some(Progress { liveness, .. }) = self.progress.get_mut(&job) else { return };
+        let Some(liveness) = self.tasks.liveness_mut(job) else { return };
         if is_away {
             // It may make progress without reporting it.
             return liveness.pardon(now);
@@ -133,39 +139,39 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the workers of a job what its processes do.
+    /// Asks the workers of a job to inspect its processes.
     fn inspect(&mut self, job: JobId) {
-        let Some(execution) = self.executions.get(&job) else { return };
+        let Some(execution) = self.tasks.execution(job) else { return };
         let task = Some(TaskId { job_id: job.0, generation: execution.generation });
         for node in execution.open_nodes() {
             self.send(node, to_worker::Message::Inspect(InspectTask { task }));
         }
     }
 
-    /// A worker says what the processes of a task do.
+    /// A worker reports the stopped processes of a task.
     pub(crate) fn on_inspected(&mut self, node: NodeId, inspected: &TaskInspected) {
-        let Some(task) = inspected.task.filter(|task| self.is_task_of(*task, node)) else { return };
+        let Some(task) = inspected.task.filter(|task| self.tasks.is_task_of(*task, node)) else { return };
         let name = self.node_name(node);
         let text = |process: &wharf_proto::StoppedProcess| match process.rank {
             Some(rank) => format!("rank {rank} on {name} is stopped (process {})", process.pid),
             None => format!("process {} on {name} is stopped", process.pid),
         };
         let texts: Vec<String> = inspected.stopped.iter().take(SHOWN_MAX).map(text).collect();
-        let liveness = self.progress.get_mut(&JobId(task.job_id)).map(|told| &mut told.liveness);
+        let liveness = self.tasks.liveness_mut(JobId(task.job_id));
         if let Some(stall) = liveness.and_then(|liveness| liveness.stall.as_mut()) {
             stall.stopped.extend(texts);
             stall.stopped.truncate(SHOWN_MAX);
         }
     }
 
-    /// What is to be said of a job that has stalled.
+    /// The remark on a job that has stalled.
     pub(crate) fn stalled(&self, job: JobId) -> Option<String> {
-        let liveness = &self.progress.get(&job)?.liveness;
+        let liveness = &self.tasks.progress(job)?.liveness;
         let stall = liveness.stall.as_ref()?;
         let after_s = self.now().since(stall.since);
         let ranked = |node: &NodeId| {
-            let tasks = self.executions.get(&job).map(|execution| execution.tasks.iter());
-            let rank = tasks?.into_iter().position(|task| task.share.node == *node)?;
+            let tasks = &self.tasks.execution(job)?.tasks;
+            let rank = tasks.iter().position(|task| task.share.node == *node)?;
             Some(format!("rank {rank} on {} is behind", self.node_name(*node)))
         };
         let mut details = stall.stopped.clone();
@@ -176,24 +182,23 @@ impl Dispatcher {
         Some(format!("no progress for {after_s:.0} s{details}"))
     }
 
-    /// Reports a stall, and does about it what the job's owner wants.
+    /// Reports a stall, and restarts or fails the job as its owner wishes.
     fn act_on_stall(&mut self, job: JobId) {
         let Some(reason) = self.stalled(job) else { return };
         let Some(spec) = self.spec(job).cloned() else { return };
         self.note(Record::JobStalled { job: job.0, reason: reason.clone() });
-        self.became(job, Moment::Stall);
+        self.notify_owner(job, Moment::Stall);
         let rule = spec.retry.iter().find(|rule| rule.cause() == Cause::Stalled);
         let restarts_max = rule.map_or(RESTARTS_MAX, |rule| rule.count);
-        let restarts = self.kept.struck.get(&job.0).map_or(0, |struck| struck.count(Cause::Stalled));
+        let restarts = self.log.state.failure_count(job, Cause::Stalled);
         let fails = match spec.on_stall() {
             OnStall::StallReport => return,
             OnStall::StallRestart => restarts >= restarts_max,
             OnStall::StallFail => true,
         };
-        if let Some(execution) = self.executions.get_mut(&job).filter(|_| fails) {
+        if let Some(execution) = self.tasks.executions.get_mut(&job).filter(|_| fails) {
             execution.failing = Some(STALLED_CODE);
-            self.kept.reasons.insert(job.0, reason.clone());
-            self.journal.note(self.now(), Record::JobNoted { job: job.0, reason });
+            self.note(Record::JobNoted { job: job.0, reason });
         }
         // It may be over by now.
         let _ = self.command_as(Origin::Stall, Command::RequeueJob(job));
@@ -201,14 +206,14 @@ impl Dispatcher {
 
     /// A node of a job whose worker is not connected, and how long until it counts as lost, in seconds.
     fn away_node(&self, job: JobId) -> Option<(NodeId, f64)> {
-        let nodes = self.executions.get(&job)?.open_nodes();
+        let nodes = self.tasks.execution(job)?.open_nodes();
         nodes.into_iter().find_map(|node| {
-            let until = *self.missing.get(&node)?;
+            let until = self.nodes.connections.missing_until(node)?;
             Some((node, until.since(self.now()).max(0.0)))
         })
     }
 
-    /// What is to be said of a job one of whose nodes does not answer.
+    /// The remark on a job one of whose nodes does not answer.
     pub(crate) fn away(&self, job: JobId) -> Option<String> {
         let (node, left_s) = self.away_node(job)?;
         let name = self.node_name(node);

@@ -32,7 +32,7 @@ fn set_policy(world: &mut VirtualCluster, name: &str) {
 }
 
 fn policy(world: &VirtualCluster) -> String {
-    world.dispatcher.kept.policy.clone().unwrap().name
+    world.dispatcher.log.state.policy.clone().unwrap().name
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn submit_that_panics_is_refused_with_an_incident_and_the_rest_of_the_batch_is_d
         Input::Submit { specs: vec![job(1)], key: None, reply: reply_good },
     ]);
     assert_eq!(cancelled.try_recv().unwrap(), [], "it came before");
-    let refused = bad.try_recv().unwrap().unwrap_err();
+    let refused = bad.try_recv().unwrap().unwrap_err().to_string();
     let id = refused.strip_prefix("internal error, incident ").unwrap().split(':').next().unwrap();
     assert!(world.has_warned(&format!("incident {id}: the head panicked: fault point `submit`")));
     assert_eq!(good.try_recv().unwrap(), Ok(vec![3]));
@@ -83,7 +83,7 @@ fn question_that_panics_changes_nothing() {
     world.submit(vec![job(4)]);
     world.step([Input::Ask(Box::new(|_| panic!("a view")))]);
     assert!(world.has_warned("a view"));
-    assert_eq!(world.dispatcher.sessions.len(), 2, "workers stay connected");
+    assert_eq!(world.dispatcher.nodes.connections.connected().count(), 2, "workers stay connected");
     assert_eq!(world.submit(vec![job(4)]), [1]);
 }
 
@@ -130,10 +130,10 @@ fn panics_of_what_is_due_by_itself_do_not_end_the_head() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = start(&folder);
     world.submit(vec![job(4)]);
-    for place in ["expire", "tell", "snapshot"] {
+    for place in ["expire", "publish", "snapshot"] {
         arm(place, 1);
         if place == "snapshot" {
-            world.dispatcher.journal.make_snapshot_due();
+            world.dispatcher.log.journal.make_snapshot_due();
         }
         let ids = world.try_submit(vec![job(1)]);
         assert!(ids.is_ok(), "{place}: {ids:?}");

@@ -67,7 +67,7 @@ fn interrupted_jobs_go_on_from_their_checkpoint() {
         let ends = world.interrupt(JobId(0), f64::from(round));
         world.step(ends);
         assert_eq!(world.phase(0), Phase::Running, "round {round}");
-        assert_eq!(world.dispatcher.kept.checkpoints.get(&0), Some(&f64::from(round)));
+        assert_eq!(world.dispatcher.log.state.checkpoints.get(&0), Some(&f64::from(round)));
     }
     let ends = world.exit(JobId(0), 0);
     world.step(ends);

@@ -7,7 +7,7 @@ use wharf_proto::{Demand, Gang, JobSpec, Leave, TaskId, TaskState, from_worker};
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, input, regime};
 use crate::dispatcher::Input;
 use crate::journal::Journal;
-use crate::nodes::deregistration::demands;
+use crate::nodes::deregistration::{NodeChangeError, demands};
 use crate::query::views;
 
 fn job(devices: u32) -> JobSpec {
@@ -50,11 +50,11 @@ fn jobs_of_a_node_that_leaves_move_on_and_it_is_gone_until_it_is_back() {
     assert_eq!(views::nodes(&world.dispatcher, false).len(), 1, "it is hidden");
     let info = views::info(&world.dispatcher);
     assert_eq!((info.nodes, info.devices), (1, 4));
-    assert_eq!(world.dispatcher.missing.len(), 0, "it is not awaited");
+    assert_eq!(world.dispatcher.nodes.connections.missing().count(), 0, "it is not awaited");
     drop(world);
 
     let (opened, replayed) = Journal::open(&journal, EPOCH_UNIX_S, f64::MAX).unwrap();
-    assert_eq!(replayed.kept.left.get(&first.0), Some(&true), "it is known after a restart");
+    assert_eq!(replayed.head_state.left.get(&first.0), Some(&true), "it is known after a restart");
     drop(opened);
     let has = |session: u64| {
         let task = Some(TaskId { job_id: 0, generation: 2 });
@@ -76,7 +76,7 @@ fn only_a_node_that_is_away_can_be_removed() {
     world.submit(vec![job(4)]);
     let first = place(&world);
     let mut remove = || world.dispatcher.change_node(Command::LoseNode(first), first, "off".to_owned());
-    assert!(remove().unwrap_err().contains("is connected"));
+    assert_eq!(remove(), Err(NodeChangeError::Connected));
     world.step([Input::Detach { session: u64::from(first.0) }]);
     let away: Vec<bool> = views::nodes(&world.dispatcher, false).iter().map(|node| node.is_away).collect();
     assert!(away[first.index()]);

@@ -26,7 +26,7 @@ fn node_with_a_full_disk_is_cordoned_and_its_jobs_run_elsewhere() {
     let path = folder.path().join("journal.sqlite");
     let mut world = VirtualCluster::new(&path, &ClusterSpec::uniform("v100", 2, 1), regime("fifo", 0));
     world.submit(vec![job()]);
-    let node = world.dispatcher.executions[&JobId(0)].tasks[0].share.node;
+    let node = world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[0].share.node;
     let full = TaskEnded {
         exit_code: 1,
         error: "no space left on device".into(),
@@ -37,8 +37,12 @@ fn node_with_a_full_disk_is_cordoned_and_its_jobs_run_elsewhere() {
     world.step(ends);
     assert!(world.has_warned("is cordoned: disk full"), "{:?}", world.warnings);
     assert_eq!(world.phase(0), Phase::Running);
-    assert_ne!(world.dispatcher.executions[&JobId(0)].tasks[0].share.node, node, "another node is tried");
-    assert_eq!(world.dispatcher.kept.struck[&0].last, "node");
+    assert_ne!(
+        world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[0].share.node,
+        node,
+        "another node is tried"
+    );
+    assert_eq!(world.dispatcher.log.state.failures[&0].last, "node");
     let health = |world: &VirtualCluster| crate::query::views::healths(&world.dispatcher)[node.index()].1;
     assert_eq!(health(&world), Health::Cordoned);
     world.step([disk(u64::from(node.0), 150)]);

@@ -137,7 +137,7 @@ fn checkpoint_directories_are_the_jobs_own_and_stay_the_same() {
     assert_eq!(dirs(&world).last(), Some(&name("1")), "after it was requeued");
     assert_eq!(views::detail(&world.dispatcher, JobId(3)).unwrap().checkpoint_dir, name("2_5").0);
 
-    world.dispatcher.checkpoints.root = "/scratch/%u/ckpt".to_owned();
+    world.dispatcher.jobs.checkpoints.root = "/scratch/%u/ckpt".to_owned();
     let ends = world.exit(JobId(0), 0);
     world.step(ends);
     world.submit(vec![one.clone()]);

@@ -40,7 +40,7 @@ fn cause(world: &VirtualCluster, job: u32) -> &'static str {
         return shown.word();
     }
     assert_eq!(shown, Cause::NoCause);
-    world.dispatcher.kept.struck[&job].cause().word()
+    world.dispatcher.log.state.failures[&job].cause().word()
 }
 
 /// How often each cause has struck.

@@ -14,7 +14,7 @@ use crate::query::views;
 
 fn world(folder: &tempfile::TempDir, cluster: &ClusterSpec) -> VirtualCluster {
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), cluster, regime("fifo", 0));
-    world.dispatcher.make = Arc::new(|_| Ok(regime("fifo", 0)));
+    world.dispatcher.policy.make = Arc::new(|_| Ok(regime("fifo", 0)));
     world
 }
 
@@ -94,7 +94,7 @@ fn release_of_a_job_whose_dependency_failed_does_not_start_it() {
 fn request_beyond_a_cap_is_rejected_and_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, &ClusterSpec::uniform("v100", 1, 1));
-    world.dispatcher.caps = Caps { request_jobs: 100, user_jobs: 250, ..Caps::default() };
+    world.dispatcher.jobs.caps = Caps { request_jobs: 100, user_jobs: 250, ..Caps::default() };
     let array = |count: u32| JobSpec { array: (0..count).collect(), ..job("ann") };
     let error = world.try_submit(vec![array(101)]).unwrap_err();
     assert!(error.contains("101 jobs and array elements") && error.contains("max_request_jobs"), "{error}");

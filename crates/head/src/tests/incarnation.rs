@@ -102,7 +102,7 @@ fn state_restored_and_killed_before_it_was_durable_is_noticed_again() {
     drop(world);
     let (_, replayed) = Journal::open(&copied, EPOCH_UNIX_S, f64::MAX).unwrap();
     assert_eq!(replayed.discontinuity, None, "it is noticed once");
-    assert_eq!(replayed.kept.incarnations.len(), 2);
+    assert_eq!(replayed.head_state.incarnations.len(), 2);
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn snapshot_keeps_skipped_ids_and_incarnations() {
     let mut world = restart(&journal, &[], Some(mark));
     let dispatcher = &mut world.dispatcher;
     let now = dispatcher.now();
-    dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
-    let (state, kept) = (dispatcher.engine.state().clone(), dispatcher.kept.clone());
+    dispatcher.log.journal.snapshot(dispatcher.engine.state(), &dispatcher.log.state, now).unwrap();
+    let (state, kept) = (dispatcher.engine.state().clone(), dispatcher.log.state.clone());
     drop(world);
     let (_, replayed) = Journal::open(&journal, EPOCH_UNIX_S, f64::MAX).unwrap();
-    assert_eq!((replayed.state.skipped_ids(), &replayed.kept.incarnations), (2000, &kept.incarnations));
+    assert_eq!((replayed.state.skipped_ids(), &replayed.head_state.incarnations), (2000, &kept.incarnations));
     assert_eq!(replayed.state.counts(), state.counts());
 }
 

@@ -68,8 +68,8 @@ fn a_snapshot_and_the_events_after_it_give_the_same_as_all_events() {
     let state = written(&path, 3);
     let (mut journal, replayed) = open(&path);
     assert_eq!(replayed.state, state);
-    assert_eq!(replayed.kept.holds.iter().copied().collect::<Vec<_>>(), [1]);
-    assert_eq!(replayed.kept.arrays.iter().next(), Some((&3, &4)));
+    assert_eq!(replayed.head_state.holds.iter().copied().collect::<Vec<_>>(), [1]);
+    assert_eq!(replayed.head_state.arrays.iter().next(), Some((&3, &4)));
     let names = |replayed: &Replayed| {
         replayed.specs.iter().map(|(job, spec)| (*job, spec.name.clone())).collect::<Vec<_>>()
     };
@@ -77,7 +77,7 @@ fn a_snapshot_and_the_events_after_it_give_the_same_as_all_events() {
     assert_eq!(names(&replayed), expected, "what is over needs no spec");
 
     // Everything is old: the snapshot lets all events go.
-    journal.snapshot(&replayed.state, &replayed.kept, Time::from_seconds(100.0)).unwrap();
+    journal.snapshot(&replayed.state, &replayed.head_state, Time::from_seconds(100.0)).unwrap();
     assert_eq!(journal.history(1, 1).unwrap(), []);
     assert_eq!(journal.spec(0).unwrap().unwrap().name, "job-0", "but not the specs");
     journal.note(Time::from_seconds(101.0), Record::HoldLifted { job: 1 });
@@ -89,7 +89,7 @@ fn a_snapshot_and_the_events_after_it_give_the_same_as_all_events() {
         assert_eq!(again.state.job_image(job), state.job_image(job));
     }
     assert_eq!(again.state.node_image(wharf_core::NodeId(0)), state.node_image(wharf_core::NodeId(0)));
-    assert!(again.kept.holds.is_empty());
+    assert!(again.head_state.holds.is_empty());
     assert_eq!(names(&again), expected);
 }
 

@@ -22,7 +22,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
     let cluster = ClusterSpec::uniform("v100", 1, 2);
     let mut world = VirtualCluster::new(&path, &cluster, regime("fifo", 0));
     world.submit(vec![job()]);
-    world.dispatcher.journal.set_full(true);
+    world.dispatcher.log.journal.set_full(true);
     let mut last = 0;
     let refused = loop {
         match world.try_submit(vec![job()]) {
@@ -37,7 +37,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
     assert!(world.has_warned("cannot write its journal"));
     // It serves, and what runs goes on.
     world.reconnect();
-    assert_eq!(world.dispatcher.sessions.len(), 1);
+    assert_eq!(world.dispatcher.nodes.connections.connected().count(), 1);
     let (sender, answer) = std::sync::mpsc::channel();
     world.step([Input::Ask(Box::new(move |head| {
         sender.send(head.engine.state().jobs().count()).unwrap();
@@ -52,7 +52,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
     world.step(ends);
     assert_eq!(world.phase(0), Phase::Running, "its end is not durable");
     // A head that is killed and started now comes back as it was.
-    world.dispatcher.journal.set_full(false);
+    world.dispatcher.log.journal.set_full(false);
     world.set_time(world.now().plus(2.0));
     world.step([]);
     assert!(world.has_warned("can write its journal again"));

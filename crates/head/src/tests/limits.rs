@@ -6,6 +6,7 @@ use wharf_proto::{Gang, JobSpec, TaskEnded, TaskId, TaskState, from_worker};
 
 use super::virtual_cluster::{VirtualCluster, input, regime};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::policy::active_policy::PolicyChoice;
 
 const LIMITS: &str = "[user.ann]\ndevices = 2\n\n[pool.small]\ntime_limit_default = \"1h\"\ngang_max = 1\n";
@@ -15,13 +16,13 @@ fn apply(world: &mut VirtualCluster, text: &str) -> Result<(), String> {
     world.dispatcher.note_policy(choice, "root");
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::SetLimits { text: text.to_owned(), by: "root".to_owned(), reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 fn submit(world: &mut VirtualCluster, spec: JobSpec) -> Result<Vec<u32>, String> {
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::Submit { specs: vec![spec], key: None, reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 fn job(devices: u32) -> JobSpec {
@@ -64,7 +65,7 @@ fn limits_hold_through_a_restart_from_its_first_decision_on() {
         assert_eq!((reply.uses[0].limit, reply.uses[0].used, reply.uses[0].waiting), (2.0, 2.0, 2));
         if is_in_snapshot {
             let (dispatcher, now) = (&mut world.dispatcher, Time::ZERO);
-            dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
+            dispatcher.log.journal.snapshot(dispatcher.engine.state(), &dispatcher.log.state, now).unwrap();
         }
         drop(world);
 
@@ -110,7 +111,7 @@ fn jobs_are_refused_or_filled_in_when_they_come() {
         assert!(error.contains(expected), "{error}");
     }
     let ids = submit(&mut world, JobSpec { pool: "small".to_owned(), ..job(1) }).unwrap();
-    let spec = world.dispatcher.specs.get(&ids[0]).unwrap();
+    let spec = world.dispatcher.jobs.spec(ids[0]).unwrap();
     assert_eq!(spec.time_limit_s, 3600.0);
     assert!(reason(&world, ids[0]).contains("4 are used or promised"));
 }

@@ -8,6 +8,7 @@ use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use super::decisions::{play, trace};
 use super::virtual_cluster::{EPOCH_UNIX_S, VirtualCluster, regime};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::journal::Journal;
 use crate::policy::active_policy::PolicyChoice;
 
@@ -16,7 +17,7 @@ fn choose(world: &mut VirtualCluster, name: &str, settings: &[(&str, &str)]) -> 
     let choice = PolicyChoice { name: name.to_owned(), settings };
     let (reply, mut receiver) = oneshot::channel();
     world.step([Input::SetPolicy { choice, by: "ann".to_owned(), reply }]);
-    receiver.try_recv().unwrap()
+    receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
 }
 
 /// The jobs that hold devices, with the placement that they are in.
@@ -57,10 +58,10 @@ fn every_policy_takes_over_from_every_kind_and_nothing_is_lost() {
     assert_eq!(world.dispatcher.engine.violations(), []);
     let state = world.dispatcher.engine.state().clone();
     assert!(state.jobs().all(|(_, _, life)| life.phase == Phase::Ended(JobEnd::Finished)));
-    let kept = world.dispatcher.kept.policy.clone();
+    let kept = world.dispatcher.log.state.policy.clone();
     drop(world);
     let (journal, replayed) = Journal::open(&path, EPOCH_UNIX_S, f64::MAX).unwrap();
-    assert_eq!(replayed.kept.policy, kept);
+    assert_eq!(replayed.head_state.policy, kept);
     let all = journal.policies().unwrap();
     assert_eq!(all.len(), switches);
     assert!(all.iter().all(|(time_s, by, _)| *time_s > 0.0 && by == "ann"));
@@ -100,12 +101,12 @@ fn what_cannot_be_made_changes_nothing() {
     let cluster = ClusterSpec::uniform("v100", 1, 4);
     let mut world = VirtualCluster::new(&path, &cluster, regime("fifo", 0));
     assert!(choose(&mut world, "sfrt", &[]).unwrap_err().contains("sfrt"));
-    assert_eq!(world.dispatcher.kept.policy, None);
+    assert_eq!(world.dispatcher.log.state.policy, None);
     choose(&mut world, "srtf", &[("preempt_ratio", "1.5")]).unwrap();
-    let kept = world.dispatcher.kept.policy.clone();
+    let kept = world.dispatcher.log.state.policy.clone();
     let (state, now) = (world.dispatcher.engine.state().clone(), world.now());
-    world.dispatcher.journal.snapshot(&state, &world.dispatcher.kept, now).unwrap();
+    world.dispatcher.log.journal.snapshot(&state, &world.dispatcher.log.state, now).unwrap();
     drop(world);
     let (_, replayed) = Journal::open(&path, EPOCH_UNIX_S, 0.0).unwrap();
-    assert_eq!(replayed.kept.policy, kept, "a snapshot knows who decides");
+    assert_eq!(replayed.head_state.policy, kept, "a snapshot knows who decides");
 }

@@ -97,7 +97,7 @@ fn checkpoints_are_kept_but_not_every_one() {
     let task = Some(TaskId { job_id: 0, generation: 1 });
     let runs = |_| vec![TaskState { task, ..TaskState::default() }];
     let world = VirtualCluster::after_restart(&journal, &cluster(), regime("fifo", 0), runs);
-    assert_eq!(world.dispatcher.kept.checkpoints.get(&0), Some(&80.0));
+    assert_eq!(world.dispatcher.log.state.checkpoints.get(&0), Some(&80.0));
     assert_eq!(world.dispatcher.engine.state().job(JobId(0)).saved_at(), Time::from_seconds(170.0));
 }
 

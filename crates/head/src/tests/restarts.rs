@@ -51,7 +51,7 @@ fn repeated_request_submits_nothing_also_after_restart_and_snapshot() {
         if is_from_snapshot {
             let dispatcher = &mut world.dispatcher;
             let now = dispatcher.now();
-            dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
+            dispatcher.log.journal.snapshot(dispatcher.engine.state(), &dispatcher.log.state, now).unwrap();
         }
         drop(world);
         world =

@@ -22,7 +22,7 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
         ..JobSpec::default()
     };
     world.submit(vec![spec]);
-    let own = world.dispatcher.executions[&JobId(0)].tasks[0].share.node.0;
+    let own = world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[0].share.node.0;
     let (own, rogue) = (u64::from(own), 1 - u64::from(own));
     let (pipe, mut output, _flow) = output_readers::pipe();
     world.step([Input::ReadOutput { job: JobId(0), rank: 0, generation: 0, follow: true, pipe }]);
@@ -53,8 +53,8 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
         world.step([input((rogue, message))]);
     }
     assert_eq!(world.phase(0), Phase::Placed, "its own node has not started it");
-    assert!(!world.dispatcher.progress.contains_key(&JobId(0)));
-    assert!(world.dispatcher.kept.reasons.is_empty());
+    assert!(world.dispatcher.tasks.progress(JobId(0)).is_none());
+    assert!(world.dispatcher.log.state.reasons.is_empty());
     assert!(output.try_recv().is_err(), "nothing was read, and the reader still waits");
     world.step([
         input((own, from_worker::Message::Started(TaskStarted { task: Some(TASK) }))),
@@ -62,6 +62,6 @@ fn worker_messages_about_tasks_of_another_node_are_ignored() {
         input((own, from_worker::Message::Output(TaskOutput { request, data, end: false }))),
     ]);
     assert_eq!(world.phase(0), Phase::Running);
-    assert!(!world.dispatcher.progress.contains_key(&JobId(0)), "no amount");
+    assert!(world.dispatcher.tasks.progress(JobId(0)).is_none(), "no amount");
     assert_eq!(output.try_recv(), Ok(b"forged".to_vec()));
 }

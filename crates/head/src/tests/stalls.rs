@@ -50,7 +50,8 @@ fn stopped_rank_is_named_when_the_job_stalls() {
     let stopped = vec![StoppedProcess { pid: 77, rank: Some(1) }];
     world.step([input((1, from_worker::Message::Inspected(TaskInspected { task, stopped })))]);
     let text = "no progress for 45 s: rank 1 on n1 is stopped (process 77)";
-    let name = world.dispatcher.node_name(world.dispatcher.executions[&JobId(0)].tasks[1].share.node);
+    let name =
+        world.dispatcher.node_name(world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[1].share.node);
     let text = text.replace("n1", &name);
     assert_eq!(explained(&world), format!("it runs; {text}"));
     assert_eq!(views::summary(&world.dispatcher, JobId(0)).reason, text);

@@ -153,7 +153,7 @@ fn look(world: &VirtualCluster) -> [BTreeMap<String, Seconds>; 3] {
         let devices: u32 = shares.iter().map(|share| share.devices.len()).sum();
         let amount = if what < 3 { f64::from(devices) } else { 1.0 };
         let user = named(spec.user.as_deref().unwrap_or_default());
-        let account = named(world.dispatcher.kept.account(job.0));
+        let account = named(world.dispatcher.log.state.account(job.0));
         seen[0].entry(user).or_default()[what] += amount;
         seen[1].entry(account).or_default()[what] += amount;
         for share in shares {
@@ -168,7 +168,7 @@ fn look(world: &VirtualCluster) -> [BTreeMap<String, Seconds>; 3] {
 }
 
 fn figures(world: &VirtualCluster, by: By, window: Option<(u32, u32)>) -> UsageReply {
-    let reader = Reader::open(world.dispatcher.journal.path()).unwrap();
+    let reader = Reader::open(world.dispatcher.log.journal.path()).unwrap();
     let at = |seconds: u32| EPOCH_UNIX_S + f64::from(seconds);
     let (since_s, until_s) = window.map(|(since, until)| (at(since), at(until))).unzip();
     let request = UsageRequest { since_s, until_s, by: by.into() };
@@ -234,8 +234,12 @@ fn figures_are_what_was_seen_through_restarts_and_dropped_events() {
             }
             if seed % 2 == 0 && second == drop_at {
                 let dispatcher = &mut world.dispatcher;
-                dispatcher.journal.history_s = 30.0;
-                dispatcher.journal.snapshot(dispatcher.engine.state(), &dispatcher.kept, now).unwrap();
+                dispatcher.log.journal.history_s = 30.0;
+                dispatcher
+                    .log
+                    .journal
+                    .snapshot(dispatcher.engine.state(), &dispatcher.log.state, now)
+                    .unwrap();
                 known_from = drop_at - 30;
             }
             seen.push(look(&world));
@@ -275,7 +279,8 @@ fn assert_ends(world: &VirtualCluster, seed: u64) {
         assert_eq!(total.cancelled, ended(|end| end == JobEnd::Cancelled), "seed {seed}");
         assert_eq!(total.timed_out, ended(|end| end == JobEnd::TimedOut), "seed {seed}");
         for cause in Cause::ALL {
-            let struck = world.dispatcher.kept.struck.values().map(|struck| struck.count(cause)).sum::<u32>();
+            let struck =
+                world.dispatcher.log.state.failures.values().map(|struck| struck.count(cause)).sum::<u32>();
             let told = total.interrupted.iter().find(|one| one.cause() == cause).map_or(0, |one| one.count);
             assert_eq!(told, struck, "seed {seed}: {}", cause.word());
         }

@@ -18,13 +18,18 @@ use wharf_sim::Preset;
 use wharf_tls::{Fingerprint, TaskTokens};
 
 use crate::dispatcher::clock::Clock;
+use crate::dispatcher::request_error::with_cause;
 use crate::dispatcher::{Dispatcher, Input, Setup};
+use crate::jobs::Jobs;
+use crate::jobs::secrets::Vault;
 use crate::journal::Journal;
+use crate::nodes::Nodes;
 use crate::nodes::worker_outbox::{Outflow, outlet};
 use crate::notify::NotifyConfig;
-use crate::notify::notifications::Teller;
-use crate::policy::active_policy::PolicyChoice;
+use crate::notify::notifications::LazyNotifier;
+use crate::policy::active_policy::{ActivePolicy, PolicyChoice, UnusablePolicy};
 use crate::policy::limits::{AppliedLimits, govern};
+use crate::tasks::Tasks;
 
 /// When the virtual world began, in seconds since the Unix epoch.
 pub(super) const EPOCH_UNIX_S: f64 = 1.7e9;
@@ -57,12 +62,12 @@ fn regime_with(policy: &str, settings: &Settings, seed: u64) -> Regime {
 }
 
 /// Makes policies by name, as a head's command line does.
-fn make(choice: &PolicyChoice) -> Result<Regime, String> {
+fn make(choice: &PolicyChoice) -> Result<Regime, UnusablePolicy> {
     let mut settings = Settings::default();
     choice.settings.iter().for_each(|(key, value)| settings.set(key, value));
     match wharf_reproduce::find(&choice.name) {
         Ok(_) => Ok(regime_with(&choice.name, &settings, 0)),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(UnusablePolicy { reason: error.to_string() }),
     }
 }
 
@@ -128,28 +133,24 @@ impl VirtualCluster {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let said_to = warnings.clone();
         let warn = Arc::new(move |warning: &str| said_to.lock().unwrap().push(warning.to_owned()));
-        let teller = Teller::new(NotifyConfig::default(), warn);
-        let applied = replayed.kept.limits.clone();
+        let applied = replayed.head_state.limits.clone();
         // Without any there are no limits, as in a simulation.
-        let sharing = match &applied {
+        let limits = match &applied {
             Some(_) => AppliedLimits::parse(applied.as_ref()).unwrap(),
             None => Limits::default(),
         };
-        let regime = govern(regime, &sharing, applied.as_ref(), EPOCH_UNIX_S);
+        let regime = govern(regime, &limits, applied.as_ref(), EPOCH_UNIX_S);
+        let vault = Vault::new(journal.path().parent().unwrap());
         let setup = Setup {
             clock: Box::new(clock.clone()),
-            make: Arc::new(make),
-            never_resizes: wharf_reproduce::never_resizes,
-            sharing,
-            lost_after_s: 1e9,
-            caps: crate::Caps::default(),
-            checkpoints: crate::CheckpointSettings::default(),
-            report_grace_s: 0.0,
-            teller,
+            jobs: Jobs::new(crate::Caps::default(), crate::CheckpointSettings::default(), vault),
+            nodes: Nodes::new(1e9),
+            tasks: Tasks::new(TaskTokens::new(Fingerprint::of(b"test"), b"test"), None),
+            policy: ActivePolicy::new(Arc::new(make), wharf_reproduce::never_resizes, limits),
+            notifier: LazyNotifier::new(NotifyConfig::default(), warn.clone()),
+            warn,
             meter: Arc::default(),
-            task_tokens: TaskTokens::new(Fingerprint::of(b"test"), b"test"),
-            curves: None,
-            vault: crate::jobs::secrets::Vault::new(journal.path().parent().unwrap()),
+            report_grace_s: 0.0,
         };
         let engine = |now, state| Engine::resume(now, state, regime);
         let dispatcher = Dispatcher::new(engine, journal, replayed, setup);
@@ -229,7 +230,7 @@ impl VirtualCluster {
     pub(super) fn try_submit(&mut self, specs: Vec<WireSpec>) -> Result<Vec<u32>, String> {
         let (reply, mut receiver) = oneshot::channel();
         self.step([Input::Submit { specs, key: None, reply }]);
-        receiver.try_recv().unwrap()
+        receiver.try_recv().unwrap().map_err(|error| with_cause(&error))
     }
 
     /// Whether an admin was told something like this.

@@ -7,18 +7,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use wharf_core::{JobEnd, JobId, JobState, Phase};
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 
 /// One job that others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
-    pub(crate) kind: Kind,
+    pub(crate) kind: DependencyKind,
     pub(crate) job: u32,
 }
 
 /// Jobs with consecutive ids that wait for the same others.
 #[derive(Clone, Debug)]
-pub(crate) struct Gate {
+pub(crate) struct DependentJobs {
     pub(crate) jobs: Range<u32>,
     pub(crate) edges: Vec<Edge>,
     /// One of them is enough.
@@ -35,36 +35,40 @@ pub(crate) enum Verdict {
     Impossible,
 }
 
-/// All gates that are not met yet, and what each still waits for: what happens to a job costs what depends on it.
+/// Dependencies that are neither met nor impossible yet, and what each still waits for: the end of a job costs what depends on it.
 #[derive(Default)]
-pub(crate) struct Gates {
-    /// By the first job behind it, with how many edges are still open.
-    gates: BTreeMap<u32, (Gate, usize)>,
-    by_target: BTreeMap<u32, Vec<(u32, Kind)>>,
-    /// Edges of all gates of a user.
+pub(crate) struct OpenDependencies {
+    /// By their first job, with how many edges are still open.
+    groups: BTreeMap<u32, (DependentJobs, usize)>,
+    by_target: BTreeMap<u32, Vec<(u32, DependencyKind)>>,
+    /// The number of edges of all dependencies of a user.
     edges: BTreeMap<Arc<str>, u64>,
 }
 
-impl Gates {
-    /// Judges a gate, and keeps it where that is not possible yet. `life_of` gives `None` for a job that does not exist.
-    pub(crate) fn add<'a>(&mut self, gate: &Gate, life_of: impl Fn(u32) -> Option<&'a JobState>) -> Verdict {
+impl OpenDependencies {
+    /// Judges the dependencies of jobs, and stores them where that is not possible yet. `life_of` gives `None` for a job that does not exist.
+    pub(crate) fn add<'a>(
+        &mut self,
+        group: &DependentJobs,
+        life_of: impl Fn(u32) -> Option<&'a JobState>,
+    ) -> Verdict {
         let mut open = Vec::new();
-        for edge in &gate.edges {
+        for edge in &group.edges {
             match life_of(edge.job).map_or(Some(false), |life| is_ok(edge.kind, life)) {
-                Some(true) if gate.is_any => return Verdict::Met,
-                Some(false) if !gate.is_any => return Verdict::Impossible,
+                Some(true) if group.is_any => return Verdict::Met,
+                Some(false) if !group.is_any => return Verdict::Impossible,
                 Some(_) => {}
                 None => open.push(*edge),
             }
         }
         if open.is_empty() {
-            return if gate.is_any { Verdict::Impossible } else { Verdict::Met };
+            return if group.is_any { Verdict::Impossible } else { Verdict::Met };
         }
         for edge in &open {
-            self.by_target.entry(edge.job).or_default().push((gate.jobs.start, edge.kind));
+            self.by_target.entry(edge.job).or_default().push((group.jobs.start, edge.kind));
         }
-        *self.edges.entry(gate.owner.clone()).or_default() += gate.edges.len() as u64;
-        self.gates.insert(gate.jobs.start, (gate.clone(), open.len()));
+        *self.edges.entry(group.owner.clone()).or_default() += group.edges.len() as u64;
+        self.groups.insert(group.jobs.start, (group.clone(), open.len()));
         Verdict::Open
     }
 
@@ -73,44 +77,44 @@ impl Gates {
         self.edges.get(user).copied().unwrap_or(0)
     }
 
-    fn remove(&mut self, first: u32) -> Option<Gate> {
-        let (gate, _) = self.gates.remove(&first)?;
-        if let Some(count) = self.edges.get_mut(&gate.owner) {
-            *count = count.saturating_sub(gate.edges.len() as u64);
+    fn remove(&mut self, first: u32) -> Option<DependentJobs> {
+        let (group, _) = self.groups.remove(&first)?;
+        if let Some(count) = self.edges.get_mut(&group.owner) {
+            *count = count.saturating_sub(group.edges.len() as u64);
             if *count == 0 {
-                self.edges.remove(&gate.owner);
+                self.edges.remove(&group.owner);
             }
         }
-        Some(gate)
+        Some(group)
     }
 
-    /// The gate that a job is behind.
-    pub(crate) fn of(&self, job: JobId) -> Option<&Gate> {
-        let (_, (gate, _)) = self.gates.range(..=job.0).next_back()?;
-        gate.jobs.contains(&job.0).then_some(gate)
+    /// The dependencies of a job.
+    pub(crate) fn of(&self, job: JobId) -> Option<&DependentJobs> {
+        let (_, (group, _)) = self.groups.range(..=job.0).next_back()?;
+        group.jobs.contains(&job.0).then_some(group)
     }
 
-    /// Takes out the gates about which something that became of this job decides.
-    pub(crate) fn judged(&mut self, target: JobId, life: &JobState) -> Vec<(Gate, Verdict)> {
+    /// Takes out the dependencies that the start or the end of a job decides.
+    pub(crate) fn judged(&mut self, target: JobId, life: &JobState) -> Vec<(DependentJobs, Verdict)> {
         let Some(waiting) = self.by_target.remove(&target.0) else { return Vec::new() };
         let mut judged = Vec::new();
         let mut open = Vec::new();
         for (first, kind) in waiting {
             // One that was impossible for another reason is gone.
-            let Some((gate, left)) = self.gates.get_mut(&first) else { continue };
+            let Some((group, left)) = self.groups.get_mut(&first) else { continue };
             let Some(is_ok) = is_ok(kind, life) else {
                 open.push((first, kind));
                 continue;
             };
             let verdict = if is_ok { Verdict::Met } else { Verdict::Impossible };
             // Of all, the last one decides, unless it decides for the worse; of any, the other way round.
-            if is_ok != gate.is_any {
+            if is_ok != group.is_any {
                 *left -= 1;
                 if *left > 0 {
                     continue;
                 }
             }
-            judged.extend(self.remove(first).map(|gate| (gate, verdict)));
+            judged.extend(self.remove(first).map(|group| (group, verdict)));
         }
         if !open.is_empty() {
             self.by_target.insert(target.0, open);
@@ -120,12 +124,16 @@ impl Gates {
 }
 
 /// Whether a dependency is met by what has become of a job; `None` where that is not decided yet.
-fn is_ok(kind: Kind, life: &JobState) -> Option<bool> {
+fn is_ok(kind: DependencyKind, life: &JobState) -> Option<bool> {
     match (kind, life.phase) {
-        (Kind::After, _) if life.first_start.is_some() => Some(true),
-        (Kind::After | Kind::AfterAny | Kind::Singleton, Phase::Ended(_)) => Some(true),
-        (Kind::AfterOk | Kind::AfterCorr, Phase::Ended(end)) => Some(end == JobEnd::Finished),
-        (Kind::AfterNotOk, Phase::Ended(end)) => Some(end != JobEnd::Finished),
+        (DependencyKind::After, _) if life.first_start.is_some() => Some(true),
+        (DependencyKind::After | DependencyKind::AfterAny | DependencyKind::Singleton, Phase::Ended(_)) => {
+            Some(true)
+        }
+        (DependencyKind::AfterOk | DependencyKind::AfterCorr, Phase::Ended(end)) => {
+            Some(end == JobEnd::Finished)
+        }
+        (DependencyKind::AfterNotOk, Phase::Ended(end)) => Some(end != JobEnd::Finished),
         _ => None,
     }
 }

@@ -5,13 +5,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use wharf_core::{JobId, State};
-use wharf_proto::dependency::Kind;
+use wharf_proto::dependency::Kind as DependencyKind;
 use wharf_proto::{Dependency, JobSpec as WireSpec};
 
-use crate::jobs::dependencies::{Edge, Gate};
+use crate::jobs::dependencies::{DependentJobs, Edge};
 
 /// A dependency that no job can meet: recorded by an earlier version, which did not refuse it.
 const NO_JOB: u32 = u32::MAX;
+
+/// A dependency that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DependencyError {
+    #[error("it depends on job {job}, which does not exist")]
+    NoJob { job: u32 },
+    #[error("it depends on element {array}_{index}, which does not exist")]
+    NoElement { array: u32, index: u32 },
+    #[error("it has more than {most} dependencies on single jobs, the head's cap max_request_jobs")]
+    TooMany { most: u64 },
+}
 
 /// What a job, or each element of an array, waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,16 +45,16 @@ impl Dependencies {
         own + copies * self.common.len() as u64
     }
 
-    /// The gates of jobs with consecutive ids: one for all, or one for each where elements differ.
-    pub(crate) fn gates(self, jobs: Range<u32>, is_any: bool, owner: &str) -> Vec<Gate> {
+    /// The dependencies of jobs with consecutive ids: one group for all, or one for each where elements differ.
+    pub(crate) fn into_groups(self, jobs: Range<u32>, is_any: bool, owner: &str) -> Vec<DependentJobs> {
         let owner: Arc<str> = owner.into();
         if self.own.is_empty() {
-            return vec![Gate { jobs, edges: self.common, is_any, owner }];
+            return vec![DependentJobs { jobs, edges: self.common, is_any, owner }];
         }
         let each = jobs.zip(self.own);
         each.map(|(job, own)| {
             let edges = self.common.iter().copied().chain(own).collect();
-            Gate { jobs: job..job + 1, edges, is_any, owner: owner.clone() }
+            DependentJobs { jobs: job..job + 1, edges, is_any, owner: owner.clone() }
         })
         .collect()
     }
@@ -75,20 +86,17 @@ impl<'a> Targets<'a> {
     ///
     /// # Errors
     /// A dependency on a job or an array element that does not exist, or on more than `most` jobs.
-    pub(crate) fn resolve(&mut self, spec: &WireSpec, most: u64) -> Result<Dependencies, String> {
+    pub(crate) fn resolve(&mut self, spec: &WireSpec, most: u64) -> Result<Dependencies, DependencyError> {
         let mut found = Dependencies::default();
         for dependency in &spec.dependencies {
-            if dependency.kind() != Kind::Singleton && self.size(dependency.job_id).is_none() {
-                return Err(format!("it depends on job {}, which does not exist", dependency.job_id));
+            if dependency.kind() != DependencyKind::Singleton && self.size(dependency.job_id).is_none() {
+                return Err(DependencyError::NoJob { job: dependency.job_id });
             }
             self.add_edges(dependency, spec.array.iter().copied(), &mut found, &mut |index| {
-                let job = dependency.job_id;
-                Err(format!("it depends on element {job}_{index}, which does not exist"))
+                Err(DependencyError::NoElement { array: dependency.job_id, index })
             })?;
             if found.edge_count(spec.array.len().max(1) as u64) > most {
-                return Err(format!(
-                    "it has more than {most} dependencies on single jobs, the head's cap max_request_jobs"
-                ));
+                return Err(DependencyError::TooMany { most });
             }
         }
         Ok(found)
@@ -100,7 +108,7 @@ impl<'a> Targets<'a> {
         let indexes: Vec<u32> = jobs.filter_map(|job| self.index_of(job)).collect();
         for dependency in &spec.dependencies {
             let kind = dependency.kind();
-            if kind != Kind::Singleton && self.size(dependency.job_id).is_none() {
+            if kind != DependencyKind::Singleton && self.size(dependency.job_id).is_none() {
                 found.common.push(Edge { kind, job: NO_JOB });
                 continue;
             }
@@ -116,13 +124,13 @@ impl<'a> Targets<'a> {
         dependency: &Dependency,
         elements: impl ExactSizeIterator<Item = u32>,
         found: &mut Dependencies,
-        missing: &mut dyn FnMut(u32) -> Result<u32, String>,
-    ) -> Result<(), String> {
+        missing: &mut dyn FnMut(u32) -> Result<u32, DependencyError>,
+    ) -> Result<(), DependencyError> {
         let (kind, job) = (dependency.kind(), dependency.job_id);
         match (kind, dependency.array_index) {
-            (Kind::Singleton, _) => {}
+            (DependencyKind::Singleton, _) => {}
             // Element by element, where both sides are arrays; otherwise it is the same as `AfterOk`.
-            (Kind::AfterCorr, _) if elements.len() > 0 && self.is_array(job) => {
+            (DependencyKind::AfterCorr, _) if elements.len() > 0 && self.is_array(job) => {
                 let by_index = self.by_index(job);
                 found.own.resize(elements.len(), Vec::new());
                 for (own, index) in found.own.iter_mut().zip(elements) {

@@ -13,7 +13,7 @@ pub(crate) type Devices = Vec<(u32, u32)>;
 
 /// What time is spent with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum SpanKind {
     Waiting,
     Held,
     Starting,
@@ -39,7 +39,7 @@ pub(crate) struct Who {
 pub(crate) struct Span<'a> {
     pub(crate) job: u32,
     pub(crate) who: &'a Who,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SpanKind,
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
     /// The part of it that counts.
@@ -78,7 +78,7 @@ pub(crate) struct Books {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Open {
     who: usize,
-    kind: Kind,
+    kind: SpanKind,
     since_s: f64,
     devices: Devices,
     /// What it was given before it has left the others.
@@ -146,8 +146,8 @@ impl Books {
             Record::JobStopped { job, done } => {
                 self.close(now_s, *job, Some(*done), ledger);
                 self.enter(now_s, *job, |open| match open.next.take() {
-                    Some(next) => (Kind::Starting, next),
-                    None => (Kind::Waiting, Devices::new()),
+                    Some(next) => (SpanKind::Starting, next),
+                    None => (SpanKind::Waiting, Devices::new()),
                 });
             }
             Record::JobWatched { job, watched_s, idle_s, iterations, .. } => {
@@ -163,19 +163,19 @@ impl Books {
         match record {
             Record::JobHeld { job } => {
                 self.leave(now_s, *job, ledger);
-                self.enter(now_s, *job, |_| (Kind::Held, Devices::new()));
+                self.enter(now_s, *job, |_| (SpanKind::Held, Devices::new()));
             }
             Record::JobReleased { job } => {
                 self.leave(now_s, *job, ledger);
-                self.enter(now_s, *job, |_| (Kind::Waiting, Devices::new()));
+                self.enter(now_s, *job, |_| (SpanKind::Waiting, Devices::new()));
             }
             Record::JobPlaced { job, shares, .. } => {
                 let devices = self.devices(shares);
                 match self.jobs.get_mut(job) {
-                    Some(open) if open.kind == Kind::Stopping => open.next = Some(devices),
+                    Some(open) if open.kind == SpanKind::Stopping => open.next = Some(devices),
                     _ => {
                         self.leave(now_s, *job, ledger);
-                        self.enter(now_s, *job, |_| (Kind::Starting, devices));
+                        self.enter(now_s, *job, |_| (SpanKind::Starting, devices));
                     }
                 }
             }
@@ -185,18 +185,18 @@ impl Books {
                     open.cause.clear();
                     open.run =
                         Some(Run { from_s: now_s, to_s: None, watched_s: 0.0, idle_s: 0.0, iterations: 0.0 });
-                    (Kind::Running, std::mem::take(&mut open.devices))
+                    (SpanKind::Running, std::mem::take(&mut open.devices))
                 });
             }
             Record::JobStopping { job, .. } => match self.jobs.get_mut(job) {
-                Some(open) if open.kind == Kind::Stopping => open.next = None,
+                Some(open) if open.kind == SpanKind::Stopping => open.next = None,
                 _ => {
                     self.leave(now_s, *job, ledger);
                     self.enter(now_s, *job, |open| {
                         if let Some(run) = &mut open.run {
                             run.to_s = Some(now_s);
                         }
-                        (Kind::Stopping, std::mem::take(&mut open.devices))
+                        (SpanKind::Stopping, std::mem::take(&mut open.devices))
                     });
                 }
             },
@@ -211,7 +211,7 @@ impl Books {
             if let Some(run) = open.run {
                 let (from_s, to_s) = (run.from_s, run.to_s.unwrap_or(now_s).max(run.from_s));
                 // Watching is told when a run is over.
-                ledger.span(&Span { kind: Kind::Unwatched, from_s, to_s, ..self.of(job, open) });
+                ledger.span(&Span { kind: SpanKind::Unwatched, from_s, to_s, ..self.of(job, open) });
             }
         }
     }
@@ -242,7 +242,7 @@ impl Books {
         }
     }
 
-    fn enter(&mut self, now_s: f64, job: u32, how: impl FnOnce(&mut Open) -> (Kind, Devices)) {
+    fn enter(&mut self, now_s: f64, job: u32, how: impl FnOnce(&mut Open) -> (SpanKind, Devices)) {
         if let Some(open) = self.jobs.get_mut(&job) {
             let (kind, devices) = how(open);
             (open.kind, open.devices, open.since_s) = (kind, devices, now_s);
@@ -259,10 +259,10 @@ impl Books {
             let part = |seconds: f64| if length_s > 0.0 { (seconds / length_s).clamp(0.0, 1.0) } else { 0.0 };
             let lost = saved.map_or(0.0, |saved| lost(open.saved, saved, run.iterations));
             for (kind, weight) in [
-                (Kind::Run, 1.0),
-                (Kind::Idle, part(run.idle_s)),
-                (Kind::Unwatched, 1.0 - part(run.watched_s)),
-                (Kind::Lost, lost),
+                (SpanKind::Run, 1.0),
+                (SpanKind::Idle, part(run.idle_s)),
+                (SpanKind::Unwatched, 1.0 - part(run.watched_s)),
+                (SpanKind::Lost, lost),
             ] {
                 ledger.span(&Span { kind, from_s, to_s, weight, ..self.of(job, open) });
             }
@@ -290,7 +290,7 @@ impl Open {
     fn new(who: usize, now_s: f64) -> Self {
         Self {
             who,
-            kind: Kind::Waiting,
+            kind: SpanKind::Waiting,
             since_s: now_s,
             devices: NONE.clone(),
             next: None,

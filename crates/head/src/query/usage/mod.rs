@@ -8,7 +8,7 @@ use wharf_proto::usage_request::By;
 use wharf_proto::{Cause, CauseCount, UsageReply, UsageRequest, UsageRow};
 
 pub(crate) use books::Books;
-use books::{Kind, Ledger, Moment, Span};
+use books::{Ledger, Moment, Span, SpanKind};
 
 use crate::journal::record::EndRecord;
 use crate::journal::{JournalError, Reader};
@@ -113,7 +113,7 @@ impl Ledger for Figures {
         if hours <= 0.0 {
             return;
         }
-        if matches!(span.kind, Kind::Waiting | Kind::Held) {
+        if matches!(span.kind, SpanKind::Waiting | SpanKind::Held) {
             book(&mut self.total, span.kind, hours, false);
             if self.by != By::Cause {
                 self.add(self.key(span, None), |row| book(row, span.kind, hours, false));
@@ -122,14 +122,14 @@ impl Ledger for Figures {
         }
         for &(kind, count) in span.devices {
             let hours = hours * f64::from(count);
-            if span.kind != Kind::Run {
+            if span.kind != SpanKind::Run {
                 book(&mut self.total, span.kind, hours, false);
             }
             // Causes are known only when runs are over, so that those are told a second time.
             let is_told = if self.by == By::Cause {
-                matches!(span.kind, Kind::Run | Kind::Idle | Kind::Unwatched | Kind::Lost)
+                matches!(span.kind, SpanKind::Run | SpanKind::Idle | SpanKind::Unwatched | SpanKind::Lost)
             } else {
-                span.kind != Kind::Run
+                span.kind != SpanKind::Run
             };
             if is_told {
                 self.add(self.key(span, Some(kind)), |row| book(row, span.kind, hours, true));
@@ -149,30 +149,30 @@ impl Ledger for Figures {
     }
 }
 
-fn book(row: &mut UsageRow, kind: Kind, hours: f64, is_run_told: bool) {
+fn book(row: &mut UsageRow, kind: SpanKind, hours: f64, is_run_told: bool) {
     match kind {
-        Kind::Waiting => row.waiting_h += hours,
-        Kind::Held => row.held_h += hours,
-        Kind::Starting => {
+        SpanKind::Waiting => row.waiting_h += hours,
+        SpanKind::Held => row.held_h += hours,
+        SpanKind::Starting => {
             row.starting_h += hours;
             row.allocated_h += hours;
         }
-        Kind::Running => {
+        SpanKind::Running => {
             row.running_h += hours;
             row.allocated_h += hours;
         }
-        Kind::Stopping => {
+        SpanKind::Stopping => {
             row.stopping_h += hours;
             row.allocated_h += hours;
         }
-        Kind::Run if is_run_told => {
+        SpanKind::Run if is_run_told => {
             row.running_h += hours;
             row.allocated_h += hours;
         }
-        Kind::Run => {}
-        Kind::Idle => row.idle_h += hours,
-        Kind::Unwatched => row.unwatched_h += hours,
-        Kind::Lost => row.lost_h += hours,
+        SpanKind::Run => {}
+        SpanKind::Idle => row.idle_h += hours,
+        SpanKind::Unwatched => row.unwatched_h += hours,
+        SpanKind::Lost => row.lost_h += hours,
     }
 }
 

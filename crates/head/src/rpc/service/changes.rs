@@ -15,9 +15,11 @@ use super::{Service, stopped};
 use crate::auth::audit::{self, Subject, job_objects};
 use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
+use crate::dispatcher::request_error::with_cause;
 use crate::jobs::accepted_requests::RequestKey;
 use crate::jobs::amendments::{self, check_change};
 use crate::jobs::ray::give_token;
+use crate::jobs::request_limits::CapError;
 use crate::notify::Webhook;
 use crate::query::views;
 use crate::tasks::exec_sessions;
@@ -79,11 +81,11 @@ impl Service {
         let mut own = Vec::new();
         let named: BTreeSet<u32> = jobs.iter().copied().collect();
         let owners = self.ask(move |dispatcher| {
-            dispatcher.caps.check_request_jobs(named.len() as u64, "jobs")?;
+            dispatcher.jobs.caps.check_request_jobs(named.len() as u64, "jobs")?;
             let owner = |job: u32| (job, views::owner(dispatcher, JobId(job)));
             Ok(named.into_iter().map(owner).collect::<Vec<_>>())
         });
-        let owners = owners.await?.map_err(|problem: String| Status::invalid_argument(problem))?;
+        let owners = owners.await?.map_err(|error: CapError| Status::invalid_argument(error.to_string()))?;
         for (job_id, owner) in owners {
             let refusal = match owner {
                 Some(owner) => identity.refusal(job_id, &owner),
@@ -128,7 +130,8 @@ impl Service {
         request: SubmitRequest,
     ) -> Result<Vec<u32>, Status> {
         let SubmitRequest { jobs: mut specs, key, .. } = request;
-        let key = RequestKey::new(&identity.user, key).map_err(Status::invalid_argument)?;
+        let key = RequestKey::new(&identity.user, key);
+        let key = key.map_err(|error| Status::invalid_argument(error.to_string()))?;
         specs.iter_mut().try_for_each(|spec| identity.claim(spec))?;
         specs.iter().try_for_each(check)?;
         specs.iter().try_for_each(|spec| self.check_root(identity, spec))?;
@@ -139,7 +142,8 @@ impl Service {
         specs.iter_mut().try_for_each(seal).map_err(|error| Status::internal(error.to_string()))?;
         let (reply, receiver) = oneshot::channel();
         self.send(Input::Submit { specs, key, reply })?;
-        receiver.await.map_err(|_| stopped())?.map_err(Status::failed_precondition)
+        let submitted = receiver.await.map_err(|_| stopped())?;
+        submitted.map_err(|error| Status::failed_precondition(with_cause(&error)))
     }
 
     /// What elements of an array were submitted as, for a user who may read it.
@@ -150,8 +154,9 @@ impl Service {
     ) -> Result<JobSpec, Status> {
         let job = self.known(again.job_id).await?;
         identity.must_read(again.job_id, &self.owner(job).await?.unwrap_or_default())?;
-        let (spec, elements) =
-            self.ask(move |dispatcher| (dispatcher.journal.spec(job.0), dispatcher.elements(job))).await?;
+        let (spec, elements) = self
+            .ask(move |dispatcher| (dispatcher.log.journal.spec(job.0), dispatcher.elements(job)))
+            .await?;
         let spec = spec.map_err(|error| Status::internal(error.to_string()))?;
         let gone = || Status::not_found(format!("the head does not have the request of job {job} any more"));
         let spec = (*spec.ok_or_else(gone)?).clone();
@@ -218,7 +223,7 @@ impl Service {
         identity: &Identity,
         job_id: u32,
         rank: u32,
-    ) -> Result<exec_sessions::Place, Status> {
+    ) -> Result<exec_sessions::TaskPlace, Status> {
         let job = self.known(job_id).await?;
         let generation = match identity.task {
             Some((own, generation)) if own == job_id => Some(generation),
@@ -251,6 +256,6 @@ impl Service {
         let (reply, receiver) = oneshot::channel();
         self.send(Input::ChangeNode { command, node, reason, reply })?;
         let result = receiver.await.map_err(|_| stopped())?;
-        result.map_err(Status::failed_precondition)
+        result.map_err(|error| Status::failed_precondition(with_cause(&error)))
     }
 }

@@ -109,7 +109,7 @@ fn ask(world: &mut VirtualCluster, question: impl FnOnce(&crate::dispatcher::Dis
 
 /// Makes one request. Returns whether the dispatcher had to deal with it.
 fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool {
-    let caps = world.dispatcher.caps;
+    let caps = world.dispatcher.jobs.caps;
     let known = world.dispatcher.engine.state().next_job().0;
     match request {
         Request::Submit(mut specs) => {
@@ -173,10 +173,10 @@ fn work(world: &mut VirtualCluster, source: &mut Source) {
 
 /// What the caps promise.
 fn check_caps(world: &VirtualCluster, policy: &str) {
-    let caps = world.dispatcher.caps;
+    let caps = world.dispatcher.jobs.caps;
     for user in ["ann", "bob"] {
-        assert!(world.dispatcher.live_of(user).len() <= caps.user_jobs as usize, "{policy}: {user}");
-        assert!(world.dispatcher.gates.edges_of(user) <= u64::from(caps.user_jobs), "{policy}: {user}");
+        assert!(world.dispatcher.jobs.live_of(user).len() <= caps.user_jobs as usize, "{policy}: {user}");
+        assert!(world.dispatcher.jobs.edges_of(user) <= u64::from(caps.user_jobs), "{policy}: {user}");
     }
     let text = fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -207,7 +207,7 @@ fn run(policy: &str, requests: u32, seed: u64) -> Vec<u64> {
         Regime { policy: Box::new(Timed(inner.policy)), ..inner }
     };
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster(), timed());
-    world.dispatcher.make = Arc::new(move |_| Ok(timed()));
+    world.dispatcher.policy.make = Arc::new(move |_| Ok(timed()));
     world.dispatcher.set_limits(LIMITS.into(), "admin").unwrap();
     let mut source = Source::new(seed);
     let mut times = Vec::new();
@@ -215,11 +215,11 @@ fn run(policy: &str, requests: u32, seed: u64) -> Vec<u64> {
         let asker = identity(source.pick(&["ann", "bob"]));
         let known = world.dispatcher.engine.state().next_job().0;
         let request = generate::request(&mut source, known);
-        let unsaved = world.dispatcher.journal.since_snapshot();
+        let unsaved = world.dispatcher.log.journal.since_snapshot();
         let (began, policy_before) = (cpu_ns(), POLICY_NS.get());
         make(&mut world, &asker, request);
         let own = (cpu_ns() - began).saturating_sub(POLICY_NS.get() - policy_before);
-        if world.dispatcher.journal.since_snapshot() >= unsaved {
+        if world.dispatcher.log.journal.since_snapshot() >= unsaved {
             times.push(own);
         }
         if times.len() % 16 == 0 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wharf_core::Regime;
 use wharf_external::Program;
-use wharf_head::{MakeRegime, PolicyChoice};
+use wharf_head::{MakeRegime, PolicyChoice, UnusablePolicy};
 use wharf_perf::Profile;
 use wharf_policy::Settings;
 use wharf_proto::{PolicyChange, SetPolicyRequest};
@@ -54,12 +54,13 @@ pub(super) fn maker(own: &PolicyChoice, seed: u64, profile: Option<Profile>) -> 
     let own = own.name.clone();
     Arc::new(move |choice| {
         if Program::is_named(&choice.name) && choice.name != own {
-            return Err(format!(
+            let reason = format!(
                 "a head runs no policy program but the one it was started with: `wharf head --policy {}`",
                 choice.name
-            ));
+            );
+            return Err(UnusablePolicy { reason });
         }
-        seeded(choice, seed, profile.as_ref()).map_err(|error| error.one_line())
+        seeded(choice, seed, profile.as_ref()).map_err(|error| UnusablePolicy { reason: error.one_line() })
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wharf_client::Client;
 use wharf_core::{JobEnd, JobId, Phase, Regime, State, Time};
 use wharf_head::PolicyChoice;
-use wharf_head::http::{Compare, Comparing, Foresee, Foreseen};
+use wharf_head::http::{Compare, Comparing, Foresee, Foreseen, SimulationError};
 use wharf_head::live::{Live, LiveJob};
 use wharf_job::JobNumber;
 use wharf_perf::Profile;
@@ -122,9 +122,8 @@ pub(super) fn comparing(profile: Option<Arc<Profile>>) -> Comparing {
     let is_own = |name: &&str| !name.contains('/');
     let policies = policies().map(|policy| policy.name).filter(is_own).filter(|name| runs_here(name));
     let run: Compare = Arc::new(move |exported, policies, is_given_up| {
-        let foresight = Foresight::new(exported).map_err(|error| error.one_line())?;
-        whatif::compare(&foresight.with_profile(profile.clone()), policies, is_given_up)
-            .map_err(|error| error.one_line())
+        let foresight = Foresight::new(exported).map_err(failed)?;
+        whatif::compare(&foresight.with_profile(profile.clone()), policies, is_given_up).map_err(failed)
     });
     Comparing { policies: policies.map(str::to_owned).collect(), run }
 }
@@ -132,9 +131,13 @@ pub(super) fn comparing(profile: Option<Arc<Profile>>) -> Comparing {
 /// Says when jobs are expected to start, with what the head knows of speeds.
 pub(super) fn foreseeing(profile: Option<Arc<Profile>>) -> Foresee {
     Arc::new(move |exported, ids| {
-        let foresight = Foresight::new(exported).map_err(|error| error.one_line())?;
-        starts(&foresight.with_profile(profile.clone()), ids).map_err(|error| error.one_line())
+        let foresight = Foresight::new(exported).map_err(failed)?;
+        starts(&foresight.with_profile(profile.clone()), ids).map_err(failed)
     })
+}
+
+fn failed(error: CliError) -> SimulationError {
+    SimulationError { reason: error.one_line() }
 }
 
 /// When jobs are expected to start, of those that wait or will be let go.
