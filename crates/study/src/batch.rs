@@ -233,7 +233,7 @@ impl PreparedBatch<'_> {
         let ran = map_in_order(&runs, &order, batch.threads, |_, run| {
             let run = run.lock().unwrap_or_else(PoisonError::into_inner).take();
             run.map(|run| match &dir {
-                Some(out) => run.to_files(out, has_curves, on_finished),
+                Some(out) => run.into_files(out, has_curves, on_finished),
                 None => run.alone(page.is_some(), has_curves, on_finished),
             })
             .transpose()
@@ -285,7 +285,7 @@ impl PreparedRun<'_> {
         Ok(Ran { summary, page, spark })
     }
 
-    fn to_files(
+    fn into_files(
         self,
         out: &OutDir,
         has_curves: bool,
