@@ -9,7 +9,8 @@ use wharf_proto::{Cause, CauseCount, JobSpec as WireSpec};
 use crate::dispatcher::Dispatcher;
 use crate::journal::record::Record;
 
-/// How long a job waits after its first failure, and at most, in seconds. Each failure of its own doubles it; nothing else does.
+/// How long a job waits after its first failure, and at most, in seconds. Each failure of its own, and each run in a row that asked to be
+/// resumed without a new checkpoint, doubles it; nothing else does.
 const DELAY_S: f64 = 1.0;
 const DELAY_MAX_S: f64 = 300.0;
 
@@ -162,7 +163,8 @@ impl Dispatcher {
     /// Delays the next run of a job that failed. It keeps its place in the queue.
     pub(crate) fn delay(&mut self, job: JobId) {
         let base_s = self.spec(job).and_then(|spec| spec.retry_delay_s).unwrap_or(DELAY_S);
-        let failures = self.log.state.failures.get(&job.0).map_or(1, FailureHistory::delaying).max(1);
+        let failures = self.log.state.failures.get(&job.0).map_or(1, FailureHistory::delaying);
+        let failures = failures.max(self.jobs.fruitless_runs.count(job)).max(1);
         let delay_s = delay_s(base_s, failures);
         // One that was given other devices meanwhile has waited enough.
         if delay_s <= 0.0 || self.command(Command::HoldJob(job)).is_err() {

@@ -31,7 +31,7 @@ use dependencies::OpenDependencies;
 use live_jobs::LiveJobs;
 use request_limits::Caps;
 use secrets::Vault;
-use time_limits::{Delays, TimeLimits};
+use time_limits::{Delays, FruitlessRuns, TimeLimits};
 
 /// Live jobs: what they run, and what they wait for.
 pub(crate) struct Jobs {
@@ -40,6 +40,7 @@ pub(crate) struct Jobs {
     /// Follows the engine's events.
     pub(crate) array_limits: ArrayLimits,
     pub(crate) time_limits: TimeLimits,
+    pub(crate) fruitless_runs: FruitlessRuns,
     vault: Vault,
     live: LiveJobs,
     dependencies: OpenDependencies,
@@ -56,6 +57,7 @@ impl Jobs {
             checkpoints,
             array_limits: ArrayLimits::default(),
             time_limits: TimeLimits::default(),
+            fruitless_runs: FruitlessRuns::default(),
             vault,
             live: LiveJobs::default(),
             dependencies: OpenDependencies::default(),
@@ -93,6 +95,7 @@ impl Jobs {
     /// A job is over: it has no lease and no time limit any more.
     pub(crate) fn end_run(&mut self, job: JobId) {
         self.time_limits.remove(job);
+        self.fruitless_runs.remove(job);
         self.batches.end(job);
     }
 

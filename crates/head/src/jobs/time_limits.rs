@@ -52,6 +52,32 @@ impl TimeLimits {
     }
 }
 
+/// How many runs in a row ended with a code that asks to be resumed, but saved nothing new.
+#[derive(Debug, Default)]
+pub(crate) struct FruitlessRuns(BTreeMap<JobId, u32>);
+
+impl FruitlessRuns {
+    /// A run ended with such a code. Returns whether it saved nothing.
+    pub(crate) fn note_end(&mut self, job: JobId, began_at: f64, checkpointed: f64) -> bool {
+        let is_fruitless = checkpointed <= began_at;
+        if is_fruitless {
+            *self.0.entry(job).or_default() += 1;
+        } else {
+            self.remove(job);
+        }
+        is_fruitless
+    }
+
+    pub(super) fn count(&self, job: JobId) -> u32 {
+        self.0.get(&job).copied().unwrap_or(0)
+    }
+
+    /// Drops the count of a job that is over.
+    pub(super) fn remove(&mut self, job: JobId) {
+        self.0.remove(&job);
+    }
+}
+
 /// Held jobs that wait until a time, such as after a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Delays(BTreeSet<(Time, JobId)>);

@@ -547,7 +547,9 @@ impl Dispatcher {
         let contract = self.spec(job).and_then(|spec| spec.checkpoint.as_ref());
         if contract.is_some_and(|contract| contract.resume_codes.contains(&failure.code)) {
             self.note_cause(job, Cause::Request, None, None);
-            return (true, false);
+            // One that is resumed at once and gets nowhere would start again and again without an end.
+            let checkpointed = self.checkpointed(job);
+            return (true, self.jobs.fruitless_runs.note_end(job, execution.began_at, checkpointed));
         }
         self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
         if failure.signal > 0 {

@@ -95,6 +95,48 @@ fn job_that_asks_for_it_continues_after_its_time_limit() {
 }
 
 #[test]
+fn job_with_a_resume_code_is_delayed_where_it_saved_nothing_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder);
+    let checkpoint = Some(Checkpoint { resume_codes: vec![85], ..Checkpoint::default() });
+    world.submit(vec![JobSpec { checkpoint, ..job() }]);
+    let mut at_s = 0.0;
+    let mut wait_s = |world: &mut VirtualCluster, seconds: f64| {
+        at_s += seconds;
+        world.set_time(Time::from_seconds(at_s));
+        world.step([]);
+        world.phase(0)
+    };
+    let resume = |world: &mut VirtualCluster| {
+        let ends = world.exit(JobId(0), 85);
+        world.step(ends);
+        world.phase(0)
+    };
+    // One that gets on is resumed at once.
+    for generation in [1, 2, 3] {
+        let saved = 10.0 * f64::from(generation);
+        report(&mut world, generation, saved, saved, 0.0);
+        assert_eq!(resume(&mut world), Phase::Running);
+        assert_eq!(world.launches.last().unwrap().iterations_done, saved);
+    }
+    // One that does not waits, twice as long each time.
+    for (generation, delay_s) in [(4, 1.0), (5, 2.0), (6, 4.0)] {
+        report(&mut world, generation, 31.0, 30.0, 0.0);
+        assert_eq!(resume(&mut world), Phase::Held, "run {generation}");
+        assert_eq!(wait_s(&mut world, delay_s - 0.1), Phase::Held, "run {generation}");
+        assert_eq!(wait_s(&mut world, 0.2), Phase::Running, "run {generation}");
+    }
+    report(&mut world, 7, 40.0, 40.0, 0.0);
+    assert_eq!(resume(&mut world), Phase::Running, "it gets on again");
+    report(&mut world, 8, 40.0, 40.0, 0.0);
+    assert_eq!(resume(&mut world), Phase::Held);
+    assert_eq!(wait_s(&mut world, 1.1), Phase::Running, "and the count began anew");
+    let ends = world.exit(JobId(0), 0);
+    world.step(ends);
+    assert_eq!(world.phase(0), Phase::Ended(JobEnd::Finished));
+}
+
+#[test]
 fn early_end_is_shown_as_it_was_reported() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
