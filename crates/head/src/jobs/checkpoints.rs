@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use wharf_core::{JobId, Phase};
-use wharf_job::Chosen;
+use wharf_job::{Chosen, PatternValues};
 use wharf_proto::{JobSpec as WireSpec, ReleaseCheckpoint, to_worker};
 
 use crate::dispatcher::Dispatcher;
-use crate::jobs::wire::Names;
 
 /// Where jobs that name no checkpoint directory get theirs, and how long it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +41,12 @@ pub(crate) struct CheckpointDir {
 
 impl Dispatcher {
     /// The checkpoint directory of a job. Only the rank and the node of `names` differ between its tasks.
-    pub(crate) fn checkpoint_dir(&self, spec: &WireSpec, job: JobId, names: &Names<'_>) -> CheckpointDir {
+    pub(crate) fn checkpoint_dir(
+        &self,
+        spec: &WireSpec,
+        job: JobId,
+        names: &PatternValues<'_>,
+    ) -> CheckpointDir {
         let explicit = spec.checkpoint.as_ref().map_or("", |contract| contract.dir.as_str());
         if !explicit.is_empty() {
             let path = Chosen::of(spec, names.array_index).fill(&names.expand(explicit));
@@ -75,8 +79,8 @@ impl Dispatcher {
         job: JobId,
         rank: usize,
         node: &'a str,
-    ) -> Names<'a> {
-        Names {
+    ) -> PatternValues<'a> {
+        PatternValues {
             job: job.0,
             array_job: self.log.state.first_of(job.0),
             array_index: self.engine.state().spec(job).array.as_ref().map(|element| element.index),

@@ -96,44 +96,6 @@ pub(crate) fn reshapes(counts: Reshapes) -> WireReshapes {
     WireReshapes { shrinks, grows, type_changes, moves }
 }
 
-/// What the patterns in a job's paths stand for.
-pub(crate) struct Names<'a> {
-    pub(crate) job: u32,
-    pub(crate) array_job: u32,
-    pub(crate) array_index: Option<u32>,
-    pub(crate) rank: usize,
-    pub(crate) node: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) user: &'a str,
-}
-
-impl Names<'_> {
-    /// Fills in `%j`, `%A`, `%a`, `%n`, `%N`, `%x`, `%u` and `%%`; other letters stay as they are.
-    pub(crate) fn expand(&self, pattern: &str) -> String {
-        let mut text = String::with_capacity(pattern.len());
-        let mut letters = pattern.chars();
-        while let Some(letter) = letters.next() {
-            if letter != '%' {
-                text.push(letter);
-                continue;
-            }
-            match letters.next() {
-                Some('j') => text += &self.job.to_string(),
-                Some('A') => text += &self.array_job.to_string(),
-                Some('a') => text += &self.array_index.unwrap_or(0).to_string(),
-                Some('n') => text += &self.rank.to_string(),
-                Some('N') => text += self.node,
-                Some('x') => text += self.name,
-                Some('u') => text += self.user,
-                Some('%') => text.push('%'),
-                Some(other) => text.extend(['%', other]),
-                None => text.push('%'),
-            }
-        }
-        text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wharf_core::ClusterSpec;
@@ -180,27 +142,6 @@ mod tests {
             let core = with_known_speed(core, &spec, &topology, &perf);
             assert_eq!((core.iterations, core.iteration_ms), expected, "{spec:?}");
             assert_eq!(declares_length(&spec, &core), is_declared, "{spec:?}");
-        }
-    }
-
-    #[test]
-    fn patterns_are_filled_in() {
-        let names = Names {
-            job: 12,
-            array_job: 10,
-            array_index: Some(2),
-            rank: 1,
-            node: "left",
-            name: "train",
-            user: "ann",
-        };
-        for (pattern, expected) in [
-            ("logs/%x-%A_%a.%n", "logs/train-10_2.1"),
-            ("%j-%N-%u", "12-left-ann"),
-            ("100%% %q %", "100% %q %"),
-            ("", ""),
-        ] {
-            assert_eq!(names.expand(pattern), expected, "{pattern}");
         }
     }
 }

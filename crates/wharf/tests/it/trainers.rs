@@ -258,6 +258,31 @@ fn failed_run_is_named_and_its_tail_is_shown_to_those_who_wait() {
     assert_eq!(job["job"]["reason"], "ended after 51 of 1000 iterations");
 }
 
+#[test]
+fn output_file_of_several_runs_is_shown_once_and_standard_error_with_it() {
+    let lab = Lab::new(&["a"]);
+    let script = "echo out $WHARF_RESTART; echo err $WHARF_RESTART >&2; exit 5";
+    let files =
+        ["--output-file", "out-%j", "--error-file", "err-%x-%j", "--retries", "1", "--retry-delay", "0.1s"];
+    let failed = lab.run(&[&["submit", "--wait"][..], &files, &["--", "sh", "-c", script]].concat());
+    assert_eq!(failed.status.code(), Some(5));
+    let told = stderr(&failed);
+    assert!(
+        told.contains("run 2 of 2, ended by user, exit code 5; its last lines:\n  out 1\n  out 2\n"),
+        "{told}"
+    );
+    assert!(told.ends_with("err-sh-0:\n  err 1\n  err 2\n"), "{told}");
+    for words in [["--all-runs"], ["--follow"], ["--run=1"]] {
+        assert_eq!(lab.say(&[&["logs", "0"][..], &words].concat()), "out 1\nout 2\n", "{words:?}");
+    }
+    let none = lab.run(&["logs", "0", "--rank", "1"]);
+    assert!(
+        none.status.code() == Some(2) && stderr(&none).contains("job 0 has no rank 1"),
+        "{}",
+        stderr(&none)
+    );
+}
+
 /// Every rank waits for the others, as in a collective.
 const GANG: &str = r#"
 import os, sys, time

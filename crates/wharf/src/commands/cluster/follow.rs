@@ -7,7 +7,8 @@ use tokio::time::sleep;
 use wharf_client::Client;
 use wharf_proto::{JobPhase, LogsRequest};
 
-use super::logs::runs;
+use super::logs::{adds_to_one_file, runs};
+use super::seen::Seen;
 use crate::error::CliError;
 use crate::output::Terminal;
 
@@ -24,10 +25,12 @@ pub(super) async fn show(
     rank: u32,
 ) -> Result<(), CliError> {
     let mut shown = 0;
+    let mut seen = Seen::default();
     let mut waited = Duration::ZERO;
     loop {
         let detail = client.get_job(job_id).await?;
         let runs = runs(&detail);
+        let is_one_file = detail.spec.as_ref().is_some_and(adds_to_one_file);
         let job = detail.summary.unwrap_or_default();
         let is_over = job.end_s > 0.0;
         let has_begun = is_over || matches!(job.phase(), JobPhase::Running | JobPhase::Stopping);
@@ -38,7 +41,8 @@ pub(super) async fn show(
             if shown > 0 {
                 terminal.note(&format!("job {job_id}: run {generation}"));
             }
-            follow(client, LogsRequest { job_id, rank, follow: true, generation }).await?;
+            seen.begin(is_one_file);
+            follow(client, LogsRequest { job_id, rank, follow: true, generation }, &mut seen).await?;
             shown = generation;
         }
         if is_over {
@@ -58,12 +62,13 @@ pub(super) async fn show(
     }
 }
 
-/// Copies the output of one run to standard output.
-pub(super) async fn follow(client: &Client, request: LogsRequest) -> Result<(), CliError> {
+/// Copies the output of one run to standard output, without what was shown before.
+pub(super) async fn follow(client: &Client, request: LogsRequest, seen: &mut Seen) -> Result<(), CliError> {
     let mut output = client.logs(request).await?;
     let mut out = std::io::stdout();
+    let mut print = |data: &[u8]| out.write_all(data).and_then(|()| out.flush()).map_err(CliError::stdout);
     while let Some(data) = output.next().await? {
-        out.write_all(&data).and_then(|()| out.flush()).map_err(CliError::stdout)?;
+        print(&seen.unseen(&data))?;
     }
-    Ok(())
+    print(&seen.end())
 }

@@ -1,16 +1,20 @@
 //! `wharf logs`: the output of a job's runs.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 use wharf_client::Client;
-use wharf_job::JobNumber;
-use wharf_proto::{JobDetail, JobPhase, JobSummary, LogsRequest};
+use wharf_job::{Chosen, JobNumber, PatternValues};
+use wharf_proto::{JobDetail, JobPhase, JobSpec, JobSummary, LogsRequest};
 
 use super::connect::with;
 use super::follow::{follow, show};
 use super::jobs::id_of;
+use super::seen::Seen;
 use crate::args::LogsArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -88,13 +92,26 @@ pub(in crate::commands) fn logs(args: &LogsArgs, terminal: &Terminal) -> Result<
         if let (Some(number), true) = (args.run, chosen.is_empty()) {
             return Err(no_run(args.job, number, &runs));
         }
+        let ranks = chosen.iter().map(|run| run.nodes.len()).max();
+        if let (Some(rank), Some(ranks)) = (args.rank, ranks)
+            && rank as usize >= ranks
+        {
+            return Err(no_rank(args.job, rank, ranks));
+        }
+        let is_one_file = runs.len() > 1 && detail.spec.as_ref().is_some_and(adds_to_one_file);
+        if is_one_file && (args.all_runs || args.run.is_some()) {
+            terminal.note("all runs add to the job's output file, which is shown as a whole");
+        }
+        let mut seen = Seen::default();
         let has_failed = detail.summary.as_ref().is_some_and(has_failed);
         for run in chosen {
             if args.all_runs || args.run.is_none() && has_failed {
                 terminal.note(&run.heading(runs.len()));
             }
             let rank = args.rank.unwrap_or_else(|| if has_failed { run.rank() } else { 0 });
-            follow(client, LogsRequest { job_id, rank, follow: args.follow, generation: run.number }).await?;
+            let request = LogsRequest { job_id, rank, follow: args.follow, generation: run.number };
+            seen.begin(is_one_file);
+            follow(client, request, &mut seen).await?;
         }
         Ok(Exit::Ok)
     })
@@ -106,6 +123,16 @@ fn no_run(job: JobNumber, number: u32, runs: &[Run]) -> CliError {
         (Some(first), Some(last)) => error.hint(format!("its runs are {} to {}", first.number, last.number)),
         _ => error.hint("it has not been started yet"),
     }
+}
+
+fn no_rank(job: JobNumber, rank: u32, ranks: usize) -> CliError {
+    let error = CliError::usage(format!("job {job} has no rank {rank}"));
+    error.hint(format!("its ranks are 0 to {}", ranks.saturating_sub(1)))
+}
+
+/// Whether the runs of a job add their output to a file with a name. Those of other jobs have one each; batch scripts mostly begin theirs anew.
+pub(super) fn adds_to_one_file(spec: &JobSpec) -> bool {
+    !spec.output.is_empty() && spec.batch.as_ref().is_none_or(|batch| batch.append)
 }
 
 fn has_failed(job: &JobSummary) -> bool {
@@ -134,19 +161,57 @@ pub(super) async fn show_tail(
         let surplus = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..surplus);
     }
-    let text = String::from_utf8_lossy(tail.make_contiguous()).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    let shown = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     terminal.note(&format!("job {number}: {}; its last lines:", run.heading(runs.len())));
-    let mut stderr = std::io::stderr();
-    for line in shown {
-        writeln!(stderr, "  {line}").map_err(CliError::stdout)?;
-    }
-    let error_file = detail.spec.map(|spec| spec.error_output).filter(|path| !path.is_empty());
-    if let Some(path) = error_file {
-        terminal.note(&format!("its standard error is in {path}"));
+    print_tail(tail.make_contiguous())?;
+    if let Some(path) = error_file(&detail, ended, run) {
+        // The node's file is this machine's where the file system is shared.
+        match end_of_file(&path, ended.start_s) {
+            Some(tail) => {
+                terminal.note(&format!("the last lines of its standard error, {}:", path.display()));
+                print_tail(&tail)?;
+            }
+            None => terminal.note(&format!("its standard error is in {}", path.display())),
+        }
     }
     Ok(())
+}
+
+fn print_tail(tail: &[u8]) -> Result<(), CliError> {
+    let text = String::from_utf8_lossy(tail);
+    let lines: Vec<&str> = text.lines().collect();
+    let mut stderr = std::io::stderr();
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        writeln!(stderr, "  {line}").map_err(CliError::stdout)?;
+    }
+    Ok(())
+}
+
+/// The file that a run writes its standard error to, where it has one of its own.
+fn error_file(detail: &JobDetail, ended: &JobSummary, run: &Run) -> Option<PathBuf> {
+    let spec = detail.spec.as_ref().filter(|spec| !spec.error_output.is_empty())?;
+    let (number, rank) = (JobNumber::of(ended), run.rank() as usize);
+    let values = PatternValues {
+        job: ended.job_id,
+        array_job: number.job,
+        array_index: number.index,
+        rank,
+        node: ended.placement.get(rank).map_or("", |share| share.node.as_str()),
+        name: &ended.name,
+        user: &ended.user,
+    };
+    let path = Chosen::of(spec, number.index).fill(&values.expand(&spec.error_output));
+    Some(Path::new(&spec.workdir).join(path))
+}
+
+/// The end of a file of this machine; none where it cannot be read, or was not written to since then.
+fn end_of_file(path: &Path, since_s: f64) -> Option<Vec<u8>> {
+    let found = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let since = UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(since_s.floor()).ok()?)?;
+    let mut file = File::open(path).ok().filter(|_| found.modified().is_ok_and(|at| at >= since))?;
+    file.seek(SeekFrom::Start(found.len().saturating_sub(TAIL_BYTES as u64))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES as u64).read_to_end(&mut tail).ok()?;
+    Some(tail)
 }
 
 #[cfg(test)]

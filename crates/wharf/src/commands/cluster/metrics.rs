@@ -64,7 +64,8 @@ pub(in crate::commands) fn metrics(args: &MetricsArgs, terminal: &Terminal) -> R
     for job in &jobs {
         if let Some(refused) = &job.refused {
             terminal.warn(&format!(
-                "job {}: metric {} and perhaps others are not stored ({} values); a job has at most {} metrics",
+                "job {}: metric {} and perhaps others are not stored ({} values): a job has at most {} metrics, with names of 1 to 64 \
+                 bytes without control characters",
                 job.job_id,
                 refused.example,
                 refused.points,
@@ -73,8 +74,11 @@ pub(in crate::commands) fn metrics(args: &MetricsArgs, terminal: &Terminal) -> R
         }
     }
     if jobs.iter().all(|job| job.metrics.is_empty()) {
-        terminal
-            .note("no metrics are stored; trainers report them with `wharf.report` or `wharf step --metric`");
+        terminal.note(if args.names.is_empty() {
+            "no metrics are stored; trainers report them with `wharf.report` or `wharf step --metric`"
+        } else {
+            "no metric of that name is stored; without `--name` all are shown"
+        });
     }
     match terminal.format {
         OutputFormat::Json => {

@@ -27,6 +27,7 @@ mod regime;
 mod report;
 mod rows;
 mod run;
+mod seen;
 mod submit;
 mod token;
 mod top;
