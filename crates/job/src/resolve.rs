@@ -173,12 +173,14 @@ fn program(job: &Job) -> String {
     if !INTERPRETERS.contains(&base) {
         return program.clone();
     }
-    let is_script = |word: &&String| {
+    let is_script = |word: &&str| {
         [".py", ".sh", ".pl", ".js"].iter().any(|ending| word.ends_with(ending)) && !word.starts_with('-')
     };
     let module =
         words.iter().zip(words.iter().skip(1)).find(|(option, _)| *option == "-m").map(|(_, name)| name);
-    match words.iter().skip(1).find(is_script).or(module) {
+    // A word may be a line of shell.
+    let script = words.iter().skip(1).flat_map(|word| word.split_whitespace()).find(is_script);
+    match script.or(module.map(String::as_str)) {
         Some(script) => file_name(script).to_owned(),
         None => program.clone(),
     }

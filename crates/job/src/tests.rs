@@ -60,6 +60,24 @@ fn refusal(text: &str, format: Format) -> String {
 }
 
 #[test]
+fn job_without_a_name_has_that_of_its_script() {
+    for (command, expected) in [
+        ("./train.sh --lr 1", "./train.sh"),
+        ("python3.11 -u runs/train.py --config a.py", "train.py"),
+        ("python -m http.server", "http.server"),
+        ("env X=1 python train.py", "train.py"),
+        ("torchrun --nproc_per_node=1 train.py", "train.py"),
+        ("sh -c 'cd runs; python3 old/train.py --lr 1'", "train.py"),
+        ("bash -c 'sleep 1'", "bash"),
+        ("python3", "python3"),
+    ] {
+        let text = serde_json::to_string(&json!({ "command": command })).unwrap();
+        let shown = document(&planned(&text, Format::Json).unwrap());
+        assert_eq!(shown["jobs"][0]["name"], expected, "{command}");
+    }
+}
+
+#[test]
 fn every_form_gives_the_same_spec() {
     let yaml = planned(EXAMPLE_YAML, Format::Yaml).unwrap();
     for (text, format) in [(EXAMPLE_TOML, Format::Toml), (EXAMPLE_JSON, Format::Json)] {
