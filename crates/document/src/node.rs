@@ -157,11 +157,10 @@ impl Node {
         let source = Source::new(text);
         read.map(|node| node.into_node(&source)).map_err(|error| {
             let place = error.location().map(yaml_place).unwrap_or_default();
-            let message = error.without_snippet().to_string();
+            // Messages for developers name the library's functions and options, which documents cannot set.
+            let message = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter);
             // The library ends its sentence with the place, which is told first here.
             let message = message.split(" at line ").next().unwrap_or_default().trim_start_matches("error: ");
-            // It also names options of its own, which documents cannot set.
-            let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
             Malformed { place, message: message.to_owned() }
         })
     }
@@ -450,5 +449,29 @@ impl Source<'_> {
     fn key_offset(&self, key: &str, value: &str) -> usize {
         let offset = self.offset_of(value);
         self.text[..offset].rfind(&format!("\"{key}\"")).unwrap_or(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_yaml_errors_name_nothing_of_the_library() {
+        for (text, place, expected) in [
+            ("a: 1\na: 2\n", (2, 1), "duplicate mapping key: a not allowed here"),
+            ("a: 1\n---\na: 2\n", (3, 1), "only single YAML document expected but multiple found"),
+            ("a: &x [*x]\n", (1, 8), "Recursive reference not allowed here"),
+            (
+                "a: !!binary /w==\n",
+                (1, 13),
+                "!!binary scalar is not valid UTF-8 so cannot be stored into string.",
+            ),
+            ("a: [1\n", (1, 4), "unclosed bracket '['"),
+        ] {
+            let malformed = Node::from_yaml(text).expect_err(text);
+            let found = ((malformed.place.line, malformed.place.column), malformed.message.as_str());
+            assert_eq!(found, (place, expected), "{text}");
+        }
     }
 }
