@@ -238,3 +238,29 @@ fn tells_why(shown: &Value) {
         assert!(told.iter().any(|text| text.ends_with(expected)), "`{expected}` is not in {told:#?}");
     }
 }
+
+#[test]
+fn elastic_job_shows_what_it_was_given_and_that_a_policy_never_resizes_it() {
+    let marked = Marked::new();
+    marked.say(&["local", "--detach", "--worker", "v100:4", "--policy", "elasticflow"]);
+    let length = ["--iterations", "100000", "--iteration-ms", "50"];
+    marked.say(&[&["submit", "--gang", "1-4"][..], &length, &["--", "sleep", "600"]].concat());
+    let begin = std::time::Instant::now();
+    let given = || marked.json(&["jobs"])["jobs"][0]["devices_given"].clone();
+    while given() != 4 {
+        assert!(begin.elapsed() < PATIENCE, "{}", marked.say(&["job", "0"]));
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    assert_eq!(marked.json(&["jobs"])["jobs"][0]["devices"], 1);
+    let table = marked.say(&["jobs", "--output", "plain"]);
+    let cells = |line: usize| table.lines().nth(line).unwrap().split('\t');
+    let shown = cells(0).zip(cells(1)).find(|(name, _)| *name == "devices");
+    assert_eq!(shown, Some(("devices", "4")), "{table}");
+    assert!(marked.say(&["job", "0"]).contains("4 × v100"));
+    assert!(!marked.say(&["explain", "0"]).contains("never resizes"));
+    marked.say(&["policy", "set", "fifo"]);
+    assert!(marked.say(&["explain", "0"]).contains("the policy `fifo` never resizes jobs"));
+    marked.say(&["cancel", "0"]);
+    marked.say(&["local", "--stop"]);
+    marked.assert_nothing_left();
+}

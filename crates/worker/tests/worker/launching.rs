@@ -335,6 +335,13 @@ async fn cgroup_limits_memory_and_processors_and_is_gone_after() {
     let (code, error, output) = run(&mut session, dir.path(), launch).await;
     assert_eq!(code, 137, "{output}");
     assert!(error.contains("out of memory") && output.contains("out of memory"), "{error} {output}");
+    // A kill of its own is no lack of memory, whatever happened to another task.
+    let killed = LaunchTask { memory_mib: 64, ..shell(id(4, 1), "kill -KILL $$") };
+    let (code, error, output) = run(&mut session, dir.path(), killed).await;
+    assert!(
+        code == 137 && !error.contains("memory") && !output.contains("memory"),
+        "{code} {error} {output}"
+    );
     let launch = LaunchTask { command, memory_mib: 1024, ..shell(id(3, 1), "") };
     assert_eq!(run(&mut session, dir.path(), launch).await.0, 0);
     worker.shut_down().await;
