@@ -6,14 +6,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::Notify;
+use wharf_foresight::regime;
 use wharf_head::http::HttpConfig;
 use wharf_head::{CheckpointSettings, Head, HeadConfig};
 use wharf_job::Size;
 use wharf_tls::Fingerprint;
 use wharf_worker::{ContainerSettings, Lifetime, Notice, Rehearsal, TaskSettings, WorkerConfig, WorkerError};
 
+use super::foresee::described;
 use super::home::{Home, address, read};
-use super::{init, regime};
+use super::init;
 use crate::args::{
     ContainerArgs, HeadArgs, HeadCommand, LogFormat, RehearsalArg, SupervisorArgs, TaskArgs, Ttl, WorkerArgs,
 };
@@ -140,7 +142,7 @@ fn tell_how_to_join(port: u16, fingerprint: &Fingerprint, terminal: &Terminal) {
 }
 
 fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<HeadConfig, CliError> {
-    let policy = regime::head_choice(args.policy.as_deref(), &args.set)?;
+    let policy = regime::head_choice(args.policy.as_deref(), &input::settings(&args.set)?)?;
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let known = profile.clone().map(Arc::new);
     regime::make(&policy)?;
@@ -162,14 +164,14 @@ fn head_config(args: &HeadArgs, home: &Home, terminal: &Terminal) -> Result<Head
         },
         history_s: HISTORY_DAYS * 86_400.0,
         is_policy_wanted: args.policy.is_some() || !args.set.is_empty(),
-        make: regime::maker(&policy, args.seed, profile),
+        make: regime::maker(&policy, args.seed, profile, described),
         never_resizes: wharf_reproduce::never_resizes,
         http: args.http.http.map(|listen| HttpConfig {
             listen,
             is_plain: args.http.http_plain,
             is_read_only: args.http.http_read_only,
-            foresee: Some(super::foresee::foreseeing(known.clone())),
-            compare: Some(super::foresee::comparing(known)),
+            foresee: Some(wharf_foresight::foreseeing(known.clone(), described)),
+            compare: Some(wharf_foresight::comparing(known, described)),
         }),
         policy,
         warn: terminal.warner(),

@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep_until};
 use wharf_core::JobSpec as Row;
 use wharf_job::{Context, Planned, Words, plan, shown};
 use wharf_proto::JobSpec;
+use wharf_replay::{arrivals, paced};
 use wharf_sim::scale_trace;
 
 use super::connect::with;
 use super::record::unix_s;
 use super::submit::{context, wait};
 use crate::args::{OutputFormat, SubmitArgs};
-use crate::commands::replay::{arrivals, paced};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input;

@@ -1,34 +1,25 @@
 //! `wharf replay`: a trace on a real cluster, beside the simulator's prediction.
 
-mod acts;
-mod jobs;
-mod live;
-mod plan;
-mod tell;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use wharf_client::Client;
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::node_summary::Health;
+use wharf_replay::{Comparison, NoLaunch, Plan, ReplayError, Replayed, Request};
+use wharf_study::OutDir;
 use wharf_worker::check_network_interface;
 
 use crate::args::{HomeArgs, OutputFormat, ReplayArgs};
-use crate::commands::cluster::{self, Interruptions};
-use crate::error::{CliError, ErrorKind};
+use crate::commands::cluster::{self, Embedded, Hurry, Interruptions, WorkerPlan};
+use crate::commands::sim::command_line;
+use crate::error::{CliError, ErrorKind, translate};
 use crate::exit::Exit;
 use crate::input;
 use crate::interrupt;
 use crate::output::{Terminal, counted};
-use wharf_study::OutDir;
 
-pub(super) use jobs::{arrivals, paced};
-use live::{Lived, embedded};
-use plan::Plan;
-use tell::Comparison;
-
-/// What a start is taken to cost where nothing is measured.
+/// Start cost where none is measured.
 const NOMINAL_START_COST_S: f64 = 0.05;
 
 /// Replays, compares and tells.
@@ -40,14 +31,16 @@ pub(super) fn execute(args: &ReplayArgs, terminal: &Terminal) -> Result<Exit, Cl
     let folder = tempfile::Builder::new().prefix("wharf-replay-").tempdir();
     let folder = folder.map_err(|error| CliError::write(&std::env::temp_dir(), error))?;
     let done = cluster::runtime()?.block_on(run(args, folder.path(), terminal))?;
-    let Some((plan, start_cost_s, lived)) = done else {
+    let Some((plan, start_cost_s, replayed)) = done else {
         return Ok(interrupt::handled().unwrap_or(Exit::Ok));
     };
     let prediction = plan.predict(start_cost_s)?;
-    let comparison = Comparison::new(&plan, start_cost_s, &prediction, &lived);
-    comparison.tell(terminal)?;
+    let mut record = cluster::record_of(replayed.nodes.clone(), replayed.jobs.iter().cloned());
+    record.now_s = replayed.ended_s;
+    let comparison = Comparison::new(&plan, start_cost_s, &prediction, &replayed, &record);
+    print(&comparison, terminal)?;
     if let Some(out) = out {
-        comparison.write(out)?;
+        comparison.write(out, command_line())?;
     }
     if let Some(out) = &args.out {
         terminal.note(&format!("the report is in `{}`", out.display()));
@@ -58,11 +51,161 @@ pub(super) fn execute(args: &ReplayArgs, terminal: &Terminal) -> Result<Exit, Cl
             .hint("the simulator launches some of them; a smaller `--time-scale` or more `--rounds` give the cluster more time"));
     }
     let is_whole = plan.cutoff_s.is_none();
-    let failed = lived.record.jobs.iter().filter(|job| !job.is_finished && is_whole).count();
+    let failed = record.jobs.iter().filter(|job| !job.is_finished && is_whole).count();
     match failed {
         0 => Ok(Exit::Ok),
         _ => Err(CliError::new(ErrorKind::Internal, format!("{failed} jobs did not finish"))),
     }
+}
+
+/// Prints it in the chosen output format.
+fn print(comparison: &Comparison<'_>, terminal: &Terminal) -> Result<(), CliError> {
+    let (metrics, jobs) = (comparison.metrics(), comparison.jobs());
+    match terminal.format {
+        OutputFormat::Json => terminal.json(&comparison.document()),
+        OutputFormat::Plain | OutputFormat::Csv => {
+            terminal.rows(&format!("{}\n{}", metrics.to_plain(), jobs.to_plain()))
+        }
+        OutputFormat::Table => {
+            let verdict = comparison.verdict();
+            terminal.data(&format!("{}\n{}\n{verdict}\n", metrics.to_text(), jobs.to_text()))
+        }
+    }
+}
+
+impl From<ReplayError> for CliError {
+    fn from(error: ReplayError) -> Self {
+        let kind = match &error {
+            ReplayError::Setting(_) | ReplayError::MachineProperty { .. } => ErrorKind::Usage,
+            ReplayError::NoLaunch(NoLaunch::BeforeFirst { .. } | NoLaunch::WithinRounds { .. }) => {
+                ErrorKind::Usage
+            }
+            ReplayError::NoLaunch(NoLaunch::Never { .. }) => ErrorKind::Input,
+            ReplayError::Preset(_) | ReplayError::ForeignPreset | ReplayError::StartCost { .. } => {
+                ErrorKind::Internal
+            }
+            ReplayError::Client(_) => ErrorKind::Input,
+            ReplayError::Run(error) => return translate::run(error),
+            ReplayError::Policy(error) => return translate::policy(error),
+        };
+        let failed = Self::from_error(kind, &error);
+        match error {
+            ReplayError::Client(error) => error.into(),
+            ReplayError::MachineProperty { key: "restart_s" } => failed.hint("see `--start-cost`"),
+            ReplayError::NoLaunch(NoLaunch::BeforeFirst { .. }) => {
+                failed.hint("omit `--keep-offset` to start at the first submission, or increase `--rounds`")
+            }
+            ReplayError::NoLaunch(NoLaunch::WithinRounds { .. }) => failed.hint("raise `--rounds`"),
+            ReplayError::NoLaunch(NoLaunch::Never { .. }) => {
+                failed.hint("`wharf sim --explain JOB` with the same options shows why a job waits")
+            }
+            ReplayError::StartCost { phase, output } => failed
+                .hint(format!("the trial is {phase}; its output: {output}"))
+                .hint("give it with `--start-cost SECONDS`"),
+            _ => failed,
+        }
+    }
+}
+
+/// The plan of the arguments on a cluster.
+fn plan(
+    args: &ReplayArgs,
+    cluster_name: String,
+    cluster: ClusterSpec,
+    terminal: &Terminal,
+) -> Result<Plan, CliError> {
+    let mut settings = input::settings(&args.set)?;
+    check_numbers(args)?;
+    wharf_replay::check_settings(&settings)?;
+    let format = args.format.as_deref().map(input::format).transpose()?;
+    let (mut trace, format) = input::formatted_trace(&args.trace, format, terminal)?;
+    if !args.keep_offset {
+        input::start_at_first(&mut trace)?;
+    }
+    let (policy, note) = wharf_replay::find_policy(&args.policy, format, &mut settings)?;
+    if let Some(note) = note {
+        terminal.note(&note.to_string());
+    }
+    let profile = args.profile.as_deref().map(input::profile).transpose()?;
+    let (rounds, seed, time_scale) = (args.rounds, args.seed, args.time_scale);
+    Ok(Plan::new(Request {
+        trace,
+        cluster_name,
+        cluster,
+        policy,
+        settings,
+        profile,
+        rounds,
+        seed,
+        time_scale,
+    })?)
+}
+
+fn check_numbers(args: &ReplayArgs) -> Result<(), CliError> {
+    if !args.time_scale.is_finite() || args.time_scale <= 0.0 {
+        return Err(CliError::usage("`--time-scale` takes a number above 0"));
+    }
+    if args.rounds == Some(0) {
+        return Err(CliError::usage("`--rounds` takes a number from 1 on"));
+    }
+    match args.start_cost {
+        Some(cost_s) if !cost_s.is_finite() || cost_s < 0.0 => {
+            Err(CliError::usage("`--start-cost` takes seconds of at least 0"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Starts a cluster for a plan and stops it, whatever happens in between.
+async fn embedded<T>(
+    plan: &cluster::Plan,
+    interruptions: &Interruptions,
+    terminal: &Terminal,
+    within: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+) -> Result<Option<T>, CliError> {
+    let cluster = Embedded::start(plan, &terminal.quieter()).await?;
+    let work = async { within(&Client::connect(&plan.home).await?).await.map(Some) };
+    let done = tokio::select! {
+        done = work => done,
+        () = interruptions.clone().reach(1) => Ok(None),
+    };
+    // What still runs is thrown away with its folder: it needs no grace.
+    cluster.stop(Hurry::AtOnce).await?;
+    done
+}
+
+/// The cluster of a plan, in a folder.
+fn cluster_plan(args: &ReplayArgs, plan: &Plan, start_cost_s: f64, folder: &Path) -> cluster::Plan {
+    let worker = |(node, name): (&NodeSpec, String)| WorkerPlan {
+        node: name,
+        devices: Some(format!("{}:{}", node.device_type, node.devices)),
+        switch: node.switch,
+        pool: node.pool.to_string(),
+        network_interface: args.network_interface.clone(),
+    };
+    let names = wharf_replay::node_names(&plan.cluster);
+    cluster::Plan {
+        home: folder.join("home"),
+        workers: plan.cluster.nodes.iter().zip(names).map(worker).collect(),
+        policy: Some(plan.policy.name.to_owned()),
+        set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        seed: plan.seed,
+        profile: args.profile.clone(),
+        http: None,
+    }
+}
+
+/// Replays a plan on a cluster, with a progress bar.
+async fn replayed(
+    client: &Client,
+    plan: &Plan,
+    folder: &Path,
+    interruptions: &Interruptions,
+    terminal: &Terminal,
+) -> Result<Option<Replayed>, CliError> {
+    let progress = terminal.progress(plan.trace.jobs.len() as u64, "jobs");
+    let interrupted = interruptions.clone().reach(1);
+    Ok(wharf_replay::replay(client, plan, folder, interrupted, |ended| progress.add(ended)).await?)
 }
 
 /// Everything that was replayed; none where it was interrupted, or only planned.
@@ -70,7 +213,7 @@ async fn run(
     args: &ReplayArgs,
     folder: &Path,
     terminal: &Terminal,
-) -> Result<Option<(Plan, f64, Lived)>, CliError> {
+) -> Result<Option<(Plan, f64, Replayed)>, CliError> {
     if let Some(name) = &args.network_interface {
         check_network_interface(name).map_err(|error| {
             let failed = CliError::from_error(ErrorKind::Input, &error);
@@ -86,7 +229,7 @@ async fn run(
         (None, Some(text)) => input::cluster(text)?,
         (None, None) => return Err(CliError::usage("`--cluster` or `--home` is needed")),
     };
-    let mut plan = Plan::resolve(args, name, spec, terminal)?;
+    let mut plan = plan(args, name, spec, terminal)?;
     if let Some(served) = &served {
         served.check_policy(plan.policy.name)?;
     }
@@ -101,24 +244,24 @@ async fn run(
     let interruptions = Interruptions::watch();
     let start_cost_s = match (args.start_cost, &served) {
         (Some(cost_s), _) => Some(cost_s),
-        (None, Some(served)) => Some(live::start_cost_s(&served.client, folder).await?),
+        (None, Some(served)) => Some(wharf_replay::start_cost_s(&served.client, folder).await?),
         (None, None) => measure(folder, &interruptions, terminal).await?,
     };
     let Some(start_cost_s) = start_cost_s else { return Ok(None) };
     announce(&plan, start_cost_s, terminal)?;
-    let lived = match &served {
+    let done = match &served {
         Some(served) => {
             served.compare(&plan, Some(start_cost_s), terminal);
-            live::replay(&served.client, &plan, folder, &interruptions, terminal).await?
+            replayed(&served.client, &plan, folder, &interruptions, terminal).await?
         }
         None => {
-            let home = live::cluster_plan(&plan, start_cost_s, folder);
+            let home = cluster_plan(args, &plan, start_cost_s, folder);
             let work =
-                async |client: &Client| live::replay(client, &plan, folder, &interruptions, terminal).await;
+                async |client: &Client| replayed(client, &plan, folder, &interruptions, terminal).await;
             embedded(&home, &interruptions, terminal, work).await?.flatten()
         }
     };
-    Ok(lived.map(|lived| (plan, start_cost_s, lived)))
+    Ok(done.map(|done| (plan, start_cost_s, done)))
 }
 
 /// Measures the start cost on a cluster of its own: policies remember, and what they remember is not the trace's.
@@ -136,13 +279,13 @@ async fn measure(
         profile: None,
         http: None,
     };
-    embedded(&plan, interruptions, terminal, async |client: &Client| live::start_cost_s(client, folder).await)
-        .await
+    let work = async |client: &Client| Ok(wharf_replay::start_cost_s(client, folder).await?);
+    embedded(&plan, interruptions, terminal, work).await
 }
 
 fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), CliError> {
     let prediction = plan.predict(start_cost_s)?;
-    let wall_s = wall_s(plan, &prediction);
+    let wall_s = plan.wall_s(&prediction);
     terminal.note(&format!(
         "{} on {}, policy {}, {} times faster: about {}; a start costs {:.0} ms",
         counted(plan.trace.jobs.len(), "job"),
@@ -155,21 +298,13 @@ fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), C
     Ok(())
 }
 
-/// How long a replay is expected to take.
-fn wall_s(plan: &Plan, prediction: &plan::Prediction) -> f64 {
-    let jobs = &prediction.outcome.jobs;
-    let last = jobs.iter().filter_map(|job| job.end).max();
-    let is_cut = jobs.iter().any(|job| job.end.is_none());
-    plan.cutoff_s.filter(|_| is_cut).or(last.map(wharf_core::Time::seconds)).unwrap_or(0.0)
-}
-
 /// `--dry-run`
 fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), CliError> {
     let start_cost_s = args.start_cost.unwrap_or(NOMINAL_START_COST_S);
     let prediction = plan.predict(start_cost_s)?;
     let settings = plan.settings(start_cost_s);
     let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let gap_s = acts::shortest_gap_s(&prediction.acts);
+    let gap_s = wharf_replay::shortest_gap_s(&prediction.acts);
     let jobs: Vec<_> = plan
         .trace
         .jobs
@@ -190,7 +325,7 @@ fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), 
         "settings": settings,
         "time_scale": plan.time_scale,
         "start_cost_s": start_cost_s,
-        "wall_s": wall_s(plan, &prediction),
+        "wall_s": plan.wall_s(&prediction),
         "shortest_gap_s": gap_s,
         "prediction": prediction.summary,
         "acts": acts,
@@ -223,15 +358,7 @@ fn own_users(plan: &mut Plan, terminal: &Terminal) {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
-    let is_known = |user: &str| nix::unistd::User::from_name(user).ok().flatten().is_some();
-    let mut is_changed = false;
-    for job in &mut plan.trace.jobs {
-        if job.user.as_deref().is_some_and(|user| !is_known(user)) {
-            job.user = None;
-            is_changed = true;
-        }
-    }
-    if is_changed {
+    if plan.drop_users(|user| nix::unistd::User::from_name(user).ok().flatten().is_some()) {
         terminal.warn(
             "users of the trace are unknown on this machine: their jobs run as the current user, also in the prediction",
         );
@@ -288,25 +415,20 @@ impl Served {
     /// Warns where the head decides by other settings than the prediction, whose times are scaled.
     fn compare(&self, plan: &Plan, start_cost_s: Option<f64>, terminal: &Terminal) {
         let wanted = plan.settings(start_cost_s.unwrap_or(NOMINAL_START_COST_S));
-        let default =
-            |key: &str| plan.policy.knobs.iter().find(|knob| knob.name == key).map(|knob| knob.default);
-        let of_head = |key: &str| self.settings.get(key).map(String::as_str).or_else(|| default(key));
-        let is_same = |one: &str, other: &str| match (one.parse::<f64>(), other.parse::<f64>()) {
-            (Ok(one), Ok(other)) => one == other,
-            _ => one == other,
-        };
-        let differs = |(key, value): &(&str, &str)| {
-            // A start cost that is only assumed is no difference.
-            (start_cost_s.is_some() || *key != "restart_s")
-                && !of_head(key).is_some_and(|own| is_same(own, value))
-        };
-        let different: Vec<(&str, &str)> = wanted.iter().filter(differs).collect();
+        let different = plan.differences(&self.settings, start_cost_s);
         if different.is_empty() {
             return;
         }
         let list: Vec<String> = different
             .iter()
-            .map(|(key, value)| format!("{key} is {}, not {value}", of_head(key).unwrap_or("not set")))
+            .map(|one| {
+                format!(
+                    "{} is {}, not {}",
+                    one.key,
+                    one.of_head.as_deref().unwrap_or("not set"),
+                    one.of_replay
+                )
+            })
             .collect();
         let scaled = if plan.time_scale == 1.0 {
             String::new()

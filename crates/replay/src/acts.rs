@@ -1,4 +1,4 @@
-//! What was done to jobs, in order: launches and preemptions, and whether two runs did the same.
+//! Launches and preemptions of a run in order, and the first difference between two runs.
 
 use std::fmt;
 
@@ -10,15 +10,25 @@ use wharf_sim::Recorder;
 /// Acts of the simulator this close together have no order: they are one decision.
 const SAME_MOMENT_S: f64 = 1e-6;
 
-/// A job was launched somewhere, or told to give its devices back. Jobs are counted from 0, as in the trace.
+/// A launch or a preemption. Jobs are counted from 0, as in the trace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Act {
-    Preempt { job: usize },
-    Launch { job: usize, places: Vec<(u32, Vec<u32>)> },
+pub enum Act {
+    /// A job has to give its devices back.
+    Preempt {
+        /// The job.
+        job: usize,
+    },
+    /// A job is launched.
+    Launch {
+        /// The job.
+        job: usize,
+        /// Its devices on each node, by index.
+        places: Vec<(u32, Vec<u32>)>,
+    },
 }
 
-/// When, in seconds after the trace's beginning, and what.
-pub(super) type Moment = (f64, Act);
+/// Seconds after the beginning of the trace, and the act.
+pub type Moment = (f64, Act);
 
 impl fmt::Display for Act {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,9 +46,9 @@ impl fmt::Display for Act {
     }
 }
 
-/// Listens to a simulation.
+/// Records the acts of a simulation.
 #[derive(Default)]
-pub(super) struct Simulated(pub(super) Vec<Moment>);
+pub(crate) struct Simulated(pub(crate) Vec<Moment>);
 
 impl Recorder for Simulated {
     fn wants_timeline(&self) -> bool {
@@ -55,8 +65,8 @@ impl Recorder for Simulated {
     }
 }
 
-/// What a head's history tells of a job, from `began_s` (seconds since the Unix epoch) on.
-pub(super) fn lived(job: usize, history: &[HistoryEntry], began_s: f64) -> Vec<Moment> {
+/// The acts in a head's history of a job, from `began_s` (seconds since the Unix epoch) on.
+pub(crate) fn lived(job: usize, history: &[HistoryEntry], began_s: f64) -> Vec<Moment> {
     let mut acts = Vec::new();
     let mut places = Vec::new();
     for entry in history {
@@ -78,18 +88,20 @@ pub(super) fn lived(job: usize, history: &[HistoryEntry], began_s: f64) -> Vec<M
     acts
 }
 
-/// Where two runs part.
+/// The first difference between two runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Parting {
-    /// How many acts were the same before.
-    pub(super) after: usize,
-    pub(super) simulated: Option<Moment>,
-    pub(super) live: Option<Moment>,
+pub struct Difference {
+    /// Number of equal acts before it.
+    pub after: usize,
+    /// The act of the simulator.
+    pub simulated: Option<Moment>,
+    /// The act of the head.
+    pub live: Option<Moment>,
 }
 
 /// The first act that differs; none where both did the same, in the same order. What the simulator does at one moment has no
 /// order: on real machines it is carried out side by side.
-pub(super) fn part(simulated: &[Moment], live: &[Moment]) -> Option<Parting> {
+pub(crate) fn first_difference(simulated: &[Moment], live: &[Moment]) -> Option<Difference> {
     let mut live = live.to_vec();
     live.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let mut at = 0;
@@ -103,17 +115,17 @@ pub(super) fn part(simulated: &[Moment], live: &[Moment]) -> Option<Parting> {
             let other = found.get(index);
             if other.is_none_or(|other| other.1 != moment.1) {
                 let (simulated, live) = (Some(moment.clone()), other.cloned());
-                return Some(Parting { after: at + index, simulated, live });
+                return Some(Difference { after: at + index, simulated, live });
             }
         }
         at += group.len();
     }
     let more = live.get(at)?;
-    Some(Parting { after: at, simulated: None, live: Some(more.clone()) })
+    Some(Difference { after: at, simulated: None, live: Some(more.clone()) })
 }
 
 /// The shortest time between two moments at which something was done.
-pub(super) fn shortest_gap_s(acts: &[Moment]) -> Option<f64> {
+pub fn shortest_gap_s(acts: &[Moment]) -> Option<f64> {
     let gaps = acts.windows(2).map(|pair| pair[1].0 - pair[0].0).filter(|gap| *gap > SAME_MOMENT_S);
     gaps.reduce(f64::min)
 }
@@ -130,21 +142,21 @@ mod tests {
     fn order_matters_between_moments_and_not_within_one() {
         let simulated = [(0.0, start(0)), (5.0, Act::Preempt { job: 0 }), (5.0, start(1)), (9.0, start(0))];
         let live = [(0.1, start(0)), (5.2, start(1)), (5.1, Act::Preempt { job: 0 }), (9.3, start(0))];
-        assert_eq!(part(&simulated, &live), None);
+        assert_eq!(first_difference(&simulated, &live), None);
         let swapped = [(0.0, start(0)), (1.0, start(1))];
-        let parting = part(&swapped, &[(0.0, start(1)), (1.0, start(0))]).unwrap();
-        assert_eq!((parting.after, parting.simulated), (0, Some((0.0, start(0)))));
+        let difference = first_difference(&swapped, &[(0.0, start(1)), (1.0, start(0))]).unwrap();
+        assert_eq!((difference.after, difference.simulated), (0, Some((0.0, start(0)))));
     }
 
     #[test]
     fn what_is_missing_or_too_much_is_told() {
         let both = [(0.0, start(0)), (1.0, start(1))];
-        let missing = part(&both, &both[..1]).unwrap();
+        let missing = first_difference(&both, &both[..1]).unwrap();
         assert_eq!((missing.after, missing.simulated, missing.live), (1, Some((1.0, start(1))), None));
-        let more = part(&both[..1], &both).unwrap();
+        let more = first_difference(&both[..1], &both).unwrap();
         assert_eq!((more.after, more.simulated, more.live), (1, None, Some((1.0, start(1)))));
-        assert_eq!(part(&[], &[]), None);
-        assert!(part(&both, &[]).is_some());
+        assert_eq!(first_difference(&[], &[]), None);
+        assert!(first_difference(&both, &[]).is_some());
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use wharf_core::{JobSpec, Time};
 use wharf_proto::{Gang, JobSpec as WireSpec, Stages};
 
-/// What the workers' own trainer has to save: a number.
+/// Grace period in seconds: the workers' own trainer saves one number.
 const GRACE_S: f64 = 10.0;
 
 /// A row as a job that trains for as long as the performance model says. `began_s` is the trace's beginning in
 /// seconds since the Unix epoch.
-pub(in crate::commands) fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
+pub fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
     let needs = job.gang.needs.as_deref().cloned().unwrap_or_default();
     WireSpec {
         name: job.name.to_string(),
@@ -44,7 +44,7 @@ pub(in crate::commands) fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
 }
 
 /// Jobs that are submitted at the same moment, in the trace's order.
-pub(in crate::commands) fn arrivals(jobs: &[JobSpec]) -> impl Iterator<Item = (Time, &[JobSpec])> {
+pub fn arrivals(jobs: &[JobSpec]) -> impl Iterator<Item = (Time, &[JobSpec])> {
     jobs.chunk_by(|a, b| a.submit == b.submit).map(|together| (together[0].submit, together))
 }
 

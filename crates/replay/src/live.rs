@@ -1,8 +1,8 @@
-//! The replay itself: real processes on a cluster that is started for it, or that runs already.
+//! The replay itself: the jobs of a trace, submitted to a head at their times.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::Client;
@@ -10,77 +10,38 @@ use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
     ChangeJobsRequest, Checkpoint, HistoryEntry, JobDetail, JobPhase, JobSpec, ListJobsRequest, LogsRequest,
+    NodeSummary,
 };
-use wharf_report::cluster::Record;
 
-use super::jobs;
-use super::plan::Plan;
-use crate::commands::cluster::{self, Embedded, Hurry, Interruptions, WorkerPlan};
-use crate::error::{CliError, ErrorKind};
-use crate::output::Terminal;
+use crate::{Plan, ReplayError, jobs};
 
-/// How often it is looked at how far the jobs are.
+/// Polling interval of the jobs' phases.
 const LOOK: Duration = Duration::from_millis(250);
 /// From the start of a cluster to the trace's beginning.
 const LEAD_S: f64 = 0.5;
-/// Where the policy is called in rounds, what the trace has at the beginning of a round is submitted this much before: a
+/// Where the policy is called in rounds, jobs that the trace submits at the beginning of a round are submitted this much earlier: a
 /// simulator's arrivals are in time for it.
 const ROUND_LEAD_S: f64 = 0.05;
 /// Longest name of a node, in characters.
 const NODE_NAME_MAX: usize = 64;
-/// Starts that are measured; the middle one counts.
+/// Starts that are measured; the median counts.
 const SAMPLES: usize = 5;
 
-/// What a head has recorded of the jobs of a trace.
-pub(super) struct Lived {
+/// A head's record of the jobs of a trace.
+pub struct Replayed {
     /// In the trace's order.
-    pub(super) jobs: Vec<JobDetail>,
-    pub(super) record: Record,
+    pub jobs: Vec<JobDetail>,
+    /// All nodes that ever joined.
+    pub nodes: Vec<NodeSummary>,
     /// The trace's beginning, in seconds since the Unix epoch.
-    pub(super) began_s: f64,
-}
-
-/// Starts a cluster for a plan and stops it, whatever happens in between.
-pub(super) async fn embedded<T>(
-    plan: &cluster::Plan,
-    interruptions: &Interruptions,
-    terminal: &Terminal,
-    within: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
-) -> Result<Option<T>, CliError> {
-    let cluster = Embedded::start(plan, &terminal.quieter()).await?;
-    let work = async { within(&Client::connect(&plan.home).await?).await.map(Some) };
-    let done = tokio::select! {
-        done = work => done,
-        () = interruptions.clone().reach(1) => Ok(None),
-    };
-    // What still runs is thrown away with its folder: it needs no grace.
-    cluster.stop(Hurry::AtOnce).await?;
-    done
-}
-
-/// The cluster that a plan is replayed on, in a folder.
-pub(super) fn cluster_plan(plan: &Plan, start_cost_s: f64, folder: &Path) -> cluster::Plan {
-    let worker = |(node, name): (&NodeSpec, String)| WorkerPlan {
-        node: name,
-        devices: Some(format!("{}:{}", node.device_type, node.devices)),
-        switch: node.switch,
-        pool: node.pool.to_string(),
-        network_interface: plan.network_interface.clone(),
-    };
-    cluster::Plan {
-        home: folder.join("home"),
-        workers: plan.cluster.nodes.iter().zip(node_names(&plan.cluster)).map(worker).collect(),
-        policy: Some(plan.policy.name.to_owned()),
-        set: plan.settings(start_cost_s).iter().map(|(key, value)| format!("{key}={value}")).collect(),
-        seed: plan.seed,
-        profile: plan.profile.as_ref().map(|(path, _)| path.clone()),
-        http: None,
-    }
+    pub began_s: f64,
+    /// The end of the replay, in seconds since the Unix epoch.
+    pub ended_s: f64,
 }
 
 /// Names that a head accepts for the nodes of a cluster: their own, with `-` for characters such as the `:` before a port; numbers where
 /// those are not unique.
-fn node_names(cluster: &ClusterSpec) -> Vec<String> {
+pub fn node_names(cluster: &ClusterSpec) -> Vec<String> {
     let allowed = |character: char| match character {
         '.' | '_' | '-' => character,
         _ if character.is_ascii_alphanumeric() => character,
@@ -98,8 +59,11 @@ fn node_names(cluster: &ClusterSpec) -> Vec<String> {
     (0..names.len()).map(|index| format!("n{index}")).collect()
 }
 
-/// Measures how long it takes from a launch to the first iteration.
-pub(super) async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, CliError> {
+/// Measures the seconds from a launch to the first iteration.
+///
+/// # Errors
+/// [`ReplayError::StartCost`] where the trial job does not run, and [`ReplayError::Client`].
+pub async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, ReplayError> {
     let mut costs = Vec::new();
     for _ in 0..SAMPLES {
         let trial = JobSpec {
@@ -122,9 +86,7 @@ pub(super) async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, 
         let placed_s = moment_of(&client.get_job(id).await?.history, "job_placed");
         let cost = placed_s.zip(began_at(&said)).map(|(placed_s, began_s)| (began_s - placed_s).max(0.0));
         costs.push(cost.filter(|_| ended.phase() == JobPhase::Finished).ok_or_else(|| {
-            CliError::new(ErrorKind::Internal, "cannot measure the start cost")
-                .hint(format!("the trial is {}; its output: {}", ended.phase().word(), said.trim()))
-                .hint("give it with `--start-cost SECONDS`")
+            ReplayError::StartCost { phase: ended.phase().word(), output: said.trim().to_owned() }
         })?);
     }
     costs.sort_by(f64::total_cmp);
@@ -152,27 +114,31 @@ fn placed_in(spec: JobSpec, folder: &Path) -> JobSpec {
     }
 }
 
-/// Submits each job at its time and returns when all are over, or it is time to stop.
-pub(super) async fn replay(
+/// Submits each job at its time, and returns when all are over or the cutoff is reached; `None` where `interrupted` comes first. Calls
+/// `progress` with the number of jobs that have ended since the last call.
+///
+/// # Errors
+/// [`ReplayError::Client`].
+pub async fn replay(
     client: &Client,
     plan: &Plan,
     folder: &Path,
-    interruptions: &Interruptions,
-    terminal: &Terminal,
-) -> Result<Option<Lived>, CliError> {
-    let lead_s = lead_s(plan.period_s, cluster::unix_s() - client.info().await?.epoch_s);
-    let (began, began_s) = (Instant::now() + Duration::from_secs_f64(lead_s), cluster::unix_s() + lead_s);
+    interrupted: impl Future<Output = ()>,
+    progress: impl Fn(u64),
+) -> Result<Option<Replayed>, ReplayError> {
+    let lead_s = lead_s(plan.period_s, unix_s() - client.info().await?.epoch_s);
+    let (began, began_s) = (Instant::now() + Duration::from_secs_f64(lead_s), unix_s() + lead_s);
     let ids = tokio::sync::Mutex::new(Vec::new());
     let submitting = async {
         for (at, together) in jobs::arrivals(&plan.trace.jobs) {
             sleep_until(began + Duration::from_secs_f64(at.seconds())).await;
             let specs = together.iter().map(|job| placed_in(jobs::paced(job, began_s), folder)).collect();
-            let taken = client.submit(specs).await?;
-            ids.lock().await.extend(taken);
+            let accepted = client.submit(specs).await?;
+            ids.lock().await.extend(accepted);
         }
-        Ok::<(), CliError>(())
+        Ok::<(), ReplayError>(())
     };
-    let following = follow(client, &ids, plan.trace.jobs.len(), terminal);
+    let following = follow(client, &ids, plan.trace.jobs.len(), progress);
     let all = async { tokio::try_join!(submitting, following).map(drop) };
     let cutoff = async {
         match plan.cutoff_s {
@@ -183,22 +149,24 @@ pub(super) async fn replay(
     let is_interrupted = tokio::select! {
         done = all => done.map(|()| false)?,
         () = cutoff => false,
-        () = interruptions.clone().reach(1) => true,
+        () = interrupted => true,
     };
     let ids = ids.into_inner();
-    let ended_s = cluster::unix_s();
+    let ended_s = unix_s();
     cancel_live(client, &ids).await?;
     if is_interrupted {
         return Ok(None);
     }
     let nodes = client.list_all_nodes().await?;
-    let mut lived = Vec::new();
+    let mut jobs = Vec::new();
     for &id in &ids {
-        lived.push(client.get_job(id).await?);
+        jobs.push(client.get_job(id).await?);
     }
-    let mut record = cluster::record_of(nodes, lived.iter().cloned());
-    record.now_s = ended_s;
-    Ok(Some(Lived { jobs: lived, record, began_s }))
+    Ok(Some(Replayed { jobs, nodes, began_s, ended_s }))
+}
+
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// How long until the beginning: where there are rounds, until just before one.
@@ -212,14 +180,13 @@ fn lead_s(period_s: Option<f64>, engine_s: f64) -> f64 {
     }
 }
 
-/// Shows how far it is until all jobs are over.
+/// Returns when all jobs are over.
 async fn follow(
     client: &Client,
     ids: &tokio::sync::Mutex<Vec<u32>>,
     count: usize,
-    terminal: &Terminal,
-) -> Result<(), CliError> {
-    let progress = terminal.progress(count as u64, "jobs");
+    progress: impl Fn(u64),
+) -> Result<(), ReplayError> {
     let mut shown = 0;
     loop {
         let job_ids = ids.lock().await.clone();
@@ -227,19 +194,18 @@ async fn follow(
         if !job_ids.is_empty() {
             let jobs = client.list_jobs(ListJobsRequest { job_ids, ..ListJobsRequest::default() }).await?;
             let ended = jobs.iter().filter(|job| job.end_s > 0.0).count();
-            progress.add((ended - shown) as u64);
+            progress((ended - shown) as u64);
             shown = ended;
         }
         if shown == count {
-            progress.finish();
             return Ok(());
         }
         sleep(LOOK).await;
     }
 }
 
-/// Cancels what is not over, and returns when it is: its files can go then.
-async fn cancel_live(client: &Client, ids: &[u32]) -> Result<(), CliError> {
+/// Cancels jobs that are not over, and returns when they are: their files can be removed then.
+async fn cancel_live(client: &Client, ids: &[u32]) -> Result<(), ReplayError> {
     if ids.is_empty() {
         return Ok(());
     }
