@@ -5,10 +5,12 @@
 
 mod access;
 mod calls;
+mod clock;
 mod error;
 mod locator;
 
 pub use access::{Access, Bearer, Connection};
 pub use calls::{Client, Output};
+pub use clock::unix_s;
 pub use error::ClientError;
 pub use locator::{Locator, parse_address};

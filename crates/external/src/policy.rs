@@ -118,7 +118,7 @@ impl External {
         }
     }
 
-    fn carry_out(&mut self, decision: &mut Decision<'_>, changes: Changes) -> Result<(), String> {
+    fn carry_out(&mut self, decision: &mut Decision<'_>, changes: Changes) -> Result<(), AnswerError> {
         for stop in &changes.stop {
             self.stop(decision, stop)?;
         }
@@ -128,14 +128,13 @@ impl External {
         let reasons = changes.reasons.into_iter().map(|(job, why)| (JobId(job), why.into()));
         self.reasons.extend(reasons.filter(|(job, _)| self.known.contains(job)));
         if let Some(at) = changes.wake_at {
-            let at =
-                Time::try_new(at).ok_or_else(|| format!("`wake_at` is {at}: expected a finite number"))?;
+            let at = Time::try_new(at).ok_or(AnswerError::WakeAt { at })?;
             decision.wake_at(at);
         }
         Ok(())
     }
 
-    fn stop(&self, decision: &mut Decision<'_>, stop: &Stop) -> Result<(), String> {
+    fn stop(&self, decision: &mut Decision<'_>, stop: &Stop) -> Result<(), AnswerError> {
         let job = self.job(stop.job)?;
         match stop.heir.map(|heir| self.job(heir)).transpose()? {
             Some(heir) => decision.preempt(job, Some(heir), Chosen::NotInRound),
@@ -144,7 +143,7 @@ impl External {
         Ok(())
     }
 
-    fn start_job(&mut self, decision: &mut Decision<'_>, start: &Start) -> Result<(), String> {
+    fn start_job(&mut self, decision: &mut Decision<'_>, start: &Start) -> Result<(), AnswerError> {
         let job = self.job(start.job)?;
         let view = decision.view();
         let placement = match &start.placement {
@@ -170,10 +169,10 @@ impl External {
         Ok(())
     }
 
-    fn job(&self, id: u32) -> Result<JobId, String> {
+    fn job(&self, id: u32) -> Result<JobId, AnswerError> {
         let job = JobId(id);
         let is_known = self.known.contains(&job);
-        is_known.then_some(job).ok_or_else(|| format!("it names job {id}, which is unknown or has ended"))
+        is_known.then_some(job).ok_or(AnswerError::UnknownJob { job: id })
     }
 
     fn touch(&mut self, view: &View<'_>, job: JobId) {
@@ -183,33 +182,48 @@ impl External {
     }
 }
 
+/// Why an answer cannot be carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+enum AnswerError {
+    #[error("`wake_at` is {at}: expected a finite number")]
+    WakeAt { at: f64 },
+    #[error("it names job {job}, which is unknown or has ended")]
+    UnknownJob { job: u32 },
+    #[error("it starts job {job} (`{name}`) on {devices} devices, but the job runs on {min} to {max}")]
+    DeviceCount { job: u32, name: Arc<str>, devices: u32, min: u32, max: u32 },
+    #[error("it names node {node}, which does not exist")]
+    UnknownNode { node: u32 },
+    #[error("it names device {device} of node {node} (`{name}`), which has {count}")]
+    UnknownDevice { device: u32, node: u32, name: Arc<str>, count: u32 },
+}
+
 /// The gang of a job, on so many devices where it can run on several numbers of them.
-fn gang_of(view: &View<'_>, job: JobId, devices: Option<u32>) -> Result<Gang, String> {
+fn gang_of(view: &View<'_>, job: JobId, devices: Option<u32>) -> Result<Gang, AnswerError> {
     let gang = view.spec(job).gang.clone();
     let (min, max) = (gang.devices_min, gang.devices_max);
     match devices {
-        Some(devices) if !(min..=max).contains(&devices) => Err(format!(
-            "it starts job {} (`{}`) on {devices} devices, but the job runs on {min} to {max}",
-            job.0,
-            view.spec(job).name
-        )),
+        Some(devices) if !(min..=max).contains(&devices) => {
+            Err(AnswerError::DeviceCount { job: job.0, name: view.spec(job).name.clone(), devices, min, max })
+        }
         Some(devices) => Ok(Gang { devices, ..gang }),
         None => Ok(gang),
     }
 }
 
-fn node_share(view: &View<'_>, share: &Share) -> Result<NodeShare, String> {
+fn node_share(view: &View<'_>, share: &Share) -> Result<NodeShare, AnswerError> {
     let node = NodeId(share.node);
     let Some(known) = view.topology().nodes().get(node.index()) else {
-        return Err(format!("it names node {}, which does not exist", share.node));
+        return Err(AnswerError::UnknownNode { node: share.node });
     };
     let mut devices = DeviceSet::EMPTY;
     for &device in &share.devices {
         if device >= known.spec.devices {
-            return Err(format!(
-                "it names device {device} of node {} (`{}`), which has {}",
-                share.node, known.spec.name, known.spec.devices
-            ));
+            return Err(AnswerError::UnknownDevice {
+                device,
+                node: share.node,
+                name: known.spec.name.clone(),
+                count: known.spec.devices,
+            });
         }
         devices.insert(device);
     }
@@ -262,7 +276,9 @@ impl Policy for External {
             return;
         }
         let asked = self.ask(&decision.view()).map_err(|error| described(&error));
-        if let Err(why) = asked.and_then(|changes| self.carry_out(decision, changes)) {
+        if let Err(why) =
+            asked.and_then(|changes| self.carry_out(decision, changes).map_err(|error| error.to_string()))
+        {
             self.link = None;
             self.failed_at = Some(now);
             decision.refuse(why);

@@ -41,6 +41,9 @@ pub use patterns::PatternValues;
 pub use plan::{Planned, Source, plan};
 pub use resolve::Context;
 pub use secrets::{NoSource, SecretSource, SecretSources};
-pub use sweep::{Placeholders, Sweep, clashes, placeholders, sweep};
+pub use sweep::{
+    Placeholders, Submission, Sweep, SweepFolderError, SweepRecord, SweepResults, SweepResultsError, clashes,
+    placeholders, sweep,
+};
 pub use units::{Deadline, Fraction, Limit, Past, Seconds, Size, StallTimeout, StopSignal, UnitError};
 pub use words::{Words, WordsError};

@@ -62,7 +62,7 @@ pub fn detached(window: Window, line: &str) -> String {
 
 /// Where on a node something runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum ErrandPlace {
     /// In its container, if it has one; lines that begin with `docker` or `podman` are about containers and run beside it.
     #[default]
     Auto,
@@ -76,7 +76,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Errand {
     line: String,
-    place: Place,
+    place: ErrandPlace,
     /// A word in its environment, by which it is found when it has to be ended.
     word: String,
 }
@@ -87,15 +87,15 @@ const WORD: &str = "WHARF_LAUNCH_EXEC";
 impl Errand {
     /// A line that runs in a place.
     #[must_use]
-    pub fn new(line: String, place: Place) -> Self {
+    pub fn new(line: String, place: ErrandPlace) -> Self {
         Self { line, place, word: crate::hash::unique() }
     }
 
     fn is_inside(&self, node: &NodeConfig) -> bool {
         let is_for_container = match self.place {
-            Place::Auto => !container::is_for_machine(&self.line),
-            Place::Machine => false,
-            Place::Container => true,
+            ErrandPlace::Auto => !container::is_for_machine(&self.line),
+            ErrandPlace::Machine => false,
+            ErrandPlace::Container => true,
         };
         node.container.is_some() && is_for_container
     }

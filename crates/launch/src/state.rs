@@ -202,10 +202,8 @@ impl Folder {
     /// Where that cannot be.
     pub fn save(&self, record: &Record) -> Result<(), StateError> {
         let path = self.record(&record.node.name);
-        let staged = path.with_extension("new");
-        let written = serde_json::to_string(record).map_err(io::Error::other);
-        let written =
-            written.and_then(|text| fs::write(&staged, text)).and_then(|()| fs::rename(&staged, &path));
+        let text = serde_json::to_string(record).map_err(io::Error::other);
+        let written = text.and_then(|text| Ok(wharf_staging::write(&path, text)?));
         written.map_err(|source| StateError { path, source })
     }
 

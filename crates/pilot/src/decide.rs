@@ -48,7 +48,7 @@ pub struct Situation<'a> {
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct PilotPlan {
     /// So many pilots are submitted.
     pub submit: u32,
     /// These are taken out of Slurm's queue.
@@ -61,7 +61,7 @@ pub struct Plan {
 
 /// Says how many pilots to submit and which to take back. Those that run end by themselves when they have nothing to do.
 #[must_use]
-pub fn decide(situation: &Situation<'_>, shape: &Shape, bounds: Bounds) -> Plan {
+pub fn decide(situation: &Situation<'_>, shape: &Shape, bounds: Bounds) -> PilotPlan {
     let count = |stage| situation.pilots.iter().filter(|pilot| pilot.stage == stage).count() as u32;
     let (pending, starting, up, ending) =
         (count(Stage::Pending), count(Stage::Starting), count(Stage::Up), count(Stage::Ending));
@@ -82,7 +82,7 @@ pub fn decide(situation: &Situation<'_>, shape: &Shape, bounds: Bounds) -> Plan 
     } else if situation.is_suspect {
         submit = submit.min(1_u32.saturating_sub(coming));
     }
-    Plan { submit, cancel, needed, surplus_since_s }
+    PilotPlan { submit, cancel, needed, surplus_since_s }
 }
 
 /// How many pilots have to come so that all that waits fits, at most `room`. What is free is used first.

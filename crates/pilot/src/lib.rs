@@ -4,7 +4,8 @@
 //! in Slurm and at the nodes they became, lets [`decide`] say how many more are wanted, and hands them in through a [`Queue`]. It
 //! keeps little in memory: pilots are found again by what their Slurm jobs say of them, and what is left is in its folder.
 //!
-//! [`direct`] is the other way to a Slurm: a job of a job file as a job of Slurm's, without workers in between.
+//! Two ways need no workers in between: [`direct`] is a job of a job file as a job of Slurm's, [`ray`] one as a job of an existing Ray
+//! cluster.
 
 pub mod container;
 pub mod decide;
@@ -16,6 +17,7 @@ mod health;
 mod manager;
 pub mod node;
 mod queue;
+pub mod ray;
 mod script;
 mod settings;
 mod store;

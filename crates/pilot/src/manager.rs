@@ -1,14 +1,14 @@
 //! Keeps as many pilots in Slurm as there is work for: looks, decides, acts, and writes down what it knows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use wharf_client::Access;
+use wharf_client::{Access, unix_s};
 use wharf_proto::node_summary::Health as NodeHealth;
 use wharf_proto::{NO_JOB_CAME, NodeSummary};
 use wharf_tls::random_hex;
 
-use crate::decide::{Pilot, Plan, Situation, Stage, decide};
+use crate::decide::{Pilot, PilotPlan, Situation, Stage, decide};
 use crate::demand::wants;
 use crate::error::PilotError;
 use crate::head::{Head, View};
@@ -150,7 +150,7 @@ impl Manager {
         Ok(())
     }
 
-    fn plan(&mut self, now_s: f64, view: &View) -> Plan {
+    fn plan(&mut self, now_s: f64, view: &View) -> PilotPlan {
         let Settings { shape, bounds, idle_s, gres, .. } = &self.settings;
         let known = view.nodes.iter().find(|node| self.slot_of(&node.name).is_some());
         let slots = gres.is_empty().then(|| "cpu".to_owned());
@@ -508,8 +508,4 @@ fn told(error: &dyn std::error::Error) -> String {
         source = below.source();
     }
     text
-}
-
-fn unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

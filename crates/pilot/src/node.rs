@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -59,7 +60,7 @@ impl NodeSpec {
 
 /// Where a pilot's worker runs, as far as that has to be known.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct WorkerPlace<'a> {
     /// The environment.
     pub env: &'a BTreeMap<String, String>,
     /// Seconds since the Unix epoch.
@@ -85,7 +86,7 @@ pub fn identity(env: &BTreeMap<String, String>) -> Result<(String, usize), Pilot
 ///
 /// # Errors
 /// [`PilotError`] if Slurm has not granted the request.
-pub fn worker_words(spec: &NodeSpec, place: &Place<'_>) -> Result<Vec<String>, PilotError> {
+pub fn worker_words(spec: &NodeSpec, place: &WorkerPlace<'_>) -> Result<Vec<String>, PilotError> {
     let (_, index) = identity(place.env)?;
     let node = spec.nodes.get(index).ok_or_else(|| PilotError::Setting {
         setting: "nodes",
@@ -124,7 +125,7 @@ pub fn worker_words(spec: &NodeSpec, place: &Place<'_>) -> Result<Vec<String>, P
 }
 
 /// When Slurm takes the node away.
-fn end_s(spec: &NodeSpec, place: &Place<'_>) -> f64 {
+fn end_s(spec: &NodeSpec, place: &WorkerPlace<'_>) -> f64 {
     let moment = |name: &str| place.env.get(name)?.parse::<f64>().ok().filter(|at_s| *at_s > 0.0);
     let begun = moment("SLURM_JOB_START_TIME").unwrap_or(place.now_s);
     moment("SLURM_JOB_END_TIME").unwrap_or(begun + spec.limit_s)
@@ -196,8 +197,8 @@ impl Mark {
 pub fn mark(spec: &Path, mark: Mark, index: usize, text: &str) -> Result<(), PilotError> {
     let path = mark.path(spec, index);
     // Whole or not at all: others read it at any time.
-    let new = path.with_extension("new");
-    fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(PilotError::file("write", &path))
+    let written = wharf_staging::write(&path, text).map_err(io::Error::from);
+    written.map_err(PilotError::file("write", &path))
 }
 
 /// What the nodes' marks say, in their order, as far as they are there.
@@ -251,7 +252,7 @@ mod tests {
     }
 
     fn words(spec: &NodeSpec, env: &BTreeMap<String, String>) -> Result<String, String> {
-        let place = Place { env, now_s: 1000.0, host: "n2", home: Path::new("/tmp/h") };
+        let place = WorkerPlace { env, now_s: 1000.0, host: "n2", home: Path::new("/tmp/h") };
         worker_words(spec, &place).map(|words| words.join(" ")).map_err(|error| error.to_string())
     }
 

@@ -5,7 +5,7 @@
 
 use wharf_core::{Knowledge, Reason, Time};
 
-use crate::elastic::{Candidate, Offer, Plan, Planner, Scene};
+use crate::elastic::{Candidate, ElasticPlan, Offer, Planner, Scene};
 use crate::priority::Key;
 
 /// Serverless training with deadlines (ASPLOS'23).
@@ -81,7 +81,7 @@ impl Planner for ElasticFlow {
         (earliest > deadline).then_some(Reason::DeadlineLost { deadline, earliest })
     }
 
-    fn plan(&self, scene: &Scene<'_>) -> Plan {
+    fn plan(&self, scene: &Scene<'_>) -> ElasticPlan {
         let mut free = scene.capacity.clone();
         let mut picks: Vec<Option<usize>> = vec![None; scene.jobs.len()];
         // Those that run were admitted; others come by deadline, then by id.
@@ -116,7 +116,7 @@ impl Planner for ElasticFlow {
                 steps.extend(step(index, larger, &free));
             }
         }
-        Plan { picks, is_exact: true }
+        ElasticPlan { picks, is_exact: true }
     }
 }
 

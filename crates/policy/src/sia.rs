@@ -2,7 +2,7 @@
 
 use wharf_solver::choice::{Configuration, Limits, Method, Problem, choose};
 
-use crate::elastic::{Candidate, Plan, Planner, Scene};
+use crate::elastic::{Candidate, ElasticPlan, Planner, Scene};
 
 /// Steps in which the solver may prove a choice best: some milliseconds.
 const PROOF_STEPS: u64 = 500_000;
@@ -53,7 +53,7 @@ impl Sia {
 }
 
 impl Planner for Sia {
-    fn plan(&self, scene: &Scene<'_>) -> Plan {
+    fn plan(&self, scene: &Scene<'_>) -> ElasticPlan {
         let mut configurations = Vec::new();
         let mut starts = vec![0];
         for candidate in &scene.jobs {
@@ -69,7 +69,7 @@ impl Planner for Sia {
         };
         let limits = Limits { steps: self.options.steps, proof_steps: PROOF_STEPS, resolution: 0.005 };
         let choice = choose(&problem, &limits);
-        Plan { picks: choice.picks, is_exact: choice.method == Method::Exact }
+        ElasticPlan { picks: choice.picks, is_exact: choice.method == Method::Exact }
     }
 }
 

@@ -13,11 +13,11 @@ use wharf_sim::Outcome;
 use wharf_study::{OutDir, StudyError};
 
 use crate::acts::{self, Act, Difference, Moment};
-use crate::{Plan, Prediction, Replayed};
+use crate::{Prediction, ReplayPlan, Replayed};
 
 /// A replay beside its prediction.
 pub struct Comparison<'a> {
-    plan: &'a Plan,
+    plan: &'a ReplayPlan,
     start_cost_s: f64,
     prediction: &'a Prediction,
     record: &'a Record,
@@ -30,7 +30,7 @@ pub struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     /// Compares a replay, and its record as a cluster's, with its prediction.
     pub fn new(
-        plan: &'a Plan,
+        plan: &'a ReplayPlan,
         start_cost_s: f64,
         prediction: &'a Prediction,
         replayed: &Replayed,

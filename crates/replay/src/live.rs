@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
-use wharf_client::Client;
+use wharf_client::{Client, unix_s};
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
@@ -13,7 +13,7 @@ use wharf_proto::{
     NodeSummary,
 };
 
-use crate::{Plan, ReplayError, jobs};
+use crate::{ReplayError, ReplayPlan, jobs};
 
 /// Polling interval of the jobs' phases.
 const LOOK: Duration = Duration::from_millis(250);
@@ -121,7 +121,7 @@ fn placed_in(spec: JobSpec, folder: &Path) -> JobSpec {
 /// [`ReplayError::Client`].
 pub async fn replay(
     client: &Client,
-    plan: &Plan,
+    plan: &ReplayPlan,
     folder: &Path,
     interrupted: impl Future<Output = ()>,
     progress: impl Fn(u64),
@@ -163,10 +163,6 @@ pub async fn replay(
         jobs.push(client.get_job(id).await?);
     }
     Ok(Some(Replayed { jobs, nodes, began_s, ended_s }))
-}
-
-fn unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// How long until the beginning: where there are rounds, until just before one.

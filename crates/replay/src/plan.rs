@@ -19,7 +19,7 @@ use crate::{NoLaunch, ReplayError};
 const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
 
 /// The inputs of a plan.
-pub struct Request {
+pub struct ReplayRequest {
     /// The trace.
     pub trace: Trace,
     /// The name of the cluster.
@@ -41,7 +41,7 @@ pub struct Request {
 }
 
 /// A scaled trace with its policy.
-pub struct Plan {
+pub struct ReplayPlan {
     /// The scaled trace.
     pub trace: Trace,
     cluster_name: String,
@@ -95,14 +95,23 @@ pub fn check_settings(settings: &Settings) -> Result<(), ReplayError> {
     }
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Scales a trace and checks that it can be simulated.
     ///
     /// # Errors
     /// [`ReplayError::Run`] where the simulator refuses it, [`ReplayError::Setting`] where a setting has a wrong value.
-    pub fn new(request: Request) -> Result<Self, ReplayError> {
-        let Request { trace, cluster_name, cluster, policy, settings, profile, rounds, seed, time_scale } =
-            request;
+    pub fn new(request: ReplayRequest) -> Result<Self, ReplayError> {
+        let ReplayRequest {
+            trace,
+            cluster_name,
+            cluster,
+            policy,
+            settings,
+            profile,
+            rounds,
+            seed,
+            time_scale,
+        } = request;
         let preset = Preset::load("wharf")?;
         let Some(rules) = preset.rules() else { return Err(ReplayError::ForeignPreset) };
         let mut settings = scale_settings(policy, rules, &settings, time_scale);

@@ -51,6 +51,39 @@ impl StagingError {
     }
 }
 
+impl From<StagingError> for io::Error {
+    fn from(error: StagingError) -> Self {
+        match error {
+            StagingError::Write { source, .. } => source,
+            StagingError::IsDirectory { .. } => io::ErrorKind::IsADirectory.into(),
+            StagingError::NotADirectory { .. } => io::ErrorKind::NotADirectory.into(),
+            other @ StagingError::Foreign { .. } => Self::other(other),
+        }
+    }
+}
+
+/// Writes a file, whole or not at all.
+///
+/// # Errors
+/// [`StagingError`]; the old file stays.
+pub fn write(target: &Path, contents: impl AsRef<[u8]>) -> Result<(), StagingError> {
+    write_with(target, |file| file.write_all(contents.as_ref()))
+}
+
+/// Writes a file by a function, whole or not at all. Its contents are on the disk before it replaces the old file.
+///
+/// # Errors
+/// [`StagingError`], and the errors of `fill`; the old file stays.
+pub fn write_with(
+    target: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), StagingError> {
+    let mut file = StagedFile::create(target)?;
+    let filled = fill(&mut file).and_then(|()| file.flush()).and_then(|()| file.sync());
+    filled.map_err(|source| StagingError::write(target, source))?;
+    file.commit()
+}
+
 /// What would be left behind if the process ended now. Held while renaming, so that an interruption comes either
 /// before or after.
 static STAGED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -264,6 +297,11 @@ impl StagedFile {
         self.writer.get_ref().set_permissions(fs::Permissions::from_mode(mode))
     }
 
+    /// Waits until the contents of a regular file are on the disk.
+    fn sync(&self) -> io::Result<()> {
+        self.path.as_ref().map_or(Ok(()), |_| self.writer.get_ref().sync_all())
+    }
+
     /// Puts the file in its place.
     ///
     /// # Errors
@@ -302,6 +340,23 @@ impl Drop for StagedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_write_keeps_the_old_file_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write(&path, "old").unwrap();
+        let failed = write_with(&path, |file| {
+            file.write_all(b"new")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(io::Error::from(failed.unwrap_err()).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(entries(folder.path()), ["file"]);
+        let failed = write(folder.path(), "new").unwrap_err();
+        assert_eq!(io::Error::from(failed).kind(), io::ErrorKind::IsADirectory);
+        write(Path::new("/dev/null"), "new").unwrap();
+    }
 
     fn entries(dir: &Path) -> Vec<String> {
         let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();

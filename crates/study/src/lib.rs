@@ -1,5 +1,5 @@
 //! Simulated runs and their files: several policies on a trace ([`Batch`]), results of sweeps ([`sweep`]), what happened to a job
-//! ([`story`]), and pages about stored runs ([`page`]).
+//! ([`story`]), pages about stored runs ([`page`]), and the number of nodes that a trace needs ([`sizing`]).
 //!
 //! Output appears whole or not at all ([`OutDir`], [`PageFile`]). Nothing here prints: callers get values and errors.
 
@@ -7,6 +7,7 @@ mod batch;
 mod error;
 mod out;
 pub mod page;
+pub mod sizing;
 pub mod story;
 pub mod sweep;
 

@@ -6,6 +6,7 @@
 //! signed it, and that authority signs it for no other client.
 
 mod channel;
+mod exchange;
 mod file;
 mod key;
 mod pin;
@@ -13,6 +14,7 @@ mod token;
 mod web;
 
 pub use channel::{ClientCertificate, ConnectError, connect, endpoint, fingerprint_of_pem};
+pub use exchange::{ExchangeError, exchange};
 pub use file::{create_private, is_missing, write_private};
 pub use key::{KeyError, new_key, request_certificate};
 pub use pin::HEAD_NAME;

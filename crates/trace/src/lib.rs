@@ -27,7 +27,9 @@ mod write;
 
 use wharf_core::JobSpec;
 
-pub use cluster::{ClusterError, DEVICES_MAX, parse_cluster, parse_cluster_file, write_cluster};
+pub use cluster::{
+    ClusterError, DEVICES_MAX, ShortFormError, parse_cluster, parse_cluster_file, write_cluster,
+};
 pub use edit::{Edit, EditError, JobFilter, Range, RangeError};
 pub use error::TraceError;
 pub use finding::{FINDINGS_PER_RULE_MAX, Finding, Rule, Severity};

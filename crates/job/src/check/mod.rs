@@ -13,6 +13,7 @@ use wharf_proto::{Cause, Gang, JobSpec, Launcher, Step, dependency};
 
 use crate::parameters;
 pub use notify::{WebhookUrl, is_mail_address};
+pub use ray::RayArgumentError;
 use secrets::check_environment;
 
 /// The most elements that an array may have.
@@ -152,7 +153,7 @@ pub enum Problem {
     ParameterRows,
     /// An argument of `ray start` that cannot be given.
     #[error("{0}")]
-    RayArgument(String),
+    RayArgument(RayArgumentError),
     /// A number that is no signal.
     #[error("{0} is not a signal; expected 1 to {SIGNAL_MAX}")]
     Signal(i32),

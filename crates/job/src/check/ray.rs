@@ -30,6 +30,60 @@ const OWN: [(&str, &str); 5] = [
     ("--temp-dir", "use `ray.temp_dir`"),
 ];
 
+/// Why arguments would keep a Ray cluster from starting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RayArgumentError {
+    /// Wharf sets the option itself.
+    #[error("`{option}` is set by Wharf; {instead}")]
+    Reserved {
+        /// The option.
+        option: &'static str,
+        /// The field to use instead.
+        instead: &'static str,
+    },
+    /// The option is one of the head, given to workers.
+    #[error("`{option}` is an option of Ray's head; give it in `{HEAD_ARGS}`")]
+    HeadOnly {
+        /// The option.
+        option: &'static str,
+    },
+    /// The value is no port.
+    #[error(
+        "`{option}` needs a port from 1 to 65535, found `{value}`; without the option a free one is used"
+    )]
+    Port {
+        /// The option.
+        option: String,
+        /// Its value.
+        value: String,
+    },
+    /// The range of the workers' ports is incomplete or empty.
+    #[error("`{FIRST}` and `{LAST}` go together, and the first is not above the last")]
+    Range,
+    /// Two options have the same port.
+    #[error("port {port} is given to `{one}` and to `{other}`; use different ports")]
+    Twice {
+        /// The port.
+        port: u16,
+        /// The first option.
+        one: String,
+        /// The second option.
+        other: String,
+    },
+    /// A port is in the range of the workers.
+    #[error("port {port} of `{option}` is among the workers' ports, {first} to {last}")]
+    Worker {
+        /// The port.
+        port: u16,
+        /// Its option.
+        option: String,
+        /// The first port of the range.
+        first: u16,
+        /// The last port of the range.
+        last: u16,
+    },
+}
+
 /// Arguments as options and their values, in both forms: `--port=1` and `--port 1`.
 fn options(words: &[String]) -> impl Iterator<Item = (&str, &str)> {
     words.iter().enumerate().filter(|(_, word)| word.starts_with("--")).map(|(index, word)| {
@@ -39,24 +93,22 @@ fn options(words: &[String]) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Refuses arguments with which no Ray cluster could come up: options that Wharf sets, and ports that are none or are given twice.
-fn check_arguments(words: &[String], is_head: bool) -> Result<(), String> {
+fn check_arguments(words: &[String], is_head: bool) -> Result<(), RayArgumentError> {
     if let Some((option, instead)) =
         OWN.iter().find(|(own, _)| options(words).any(|(option, _)| option == *own))
     {
-        return Err(format!("`{option}` is set by Wharf; {instead}"));
+        return Err(RayArgumentError::Reserved { option, instead });
     }
     if let Some(option) =
         HEAD_PORTS.iter().find(|own| !is_head && options(words).any(|(option, _)| option == **own))
     {
-        return Err(format!("`{option}` is an option of Ray's head; give it in `{HEAD_ARGS}`"));
+        return Err(RayArgumentError::HeadOnly { option });
     }
     let single = || HEAD_PORTS.iter().chain(&NODE_PORTS).chain([&FIRST, &LAST]);
     let mut ports: Vec<(&str, u16)> = Vec::new();
     for (option, value) in options(words).filter(|(option, _)| single().any(|known| known == option)) {
         let Some(port) = value.parse().ok().filter(|&port: &u16| port > 0) else {
-            return Err(format!(
-                "`{option}` needs a port from 1 to 65535, found `{value}`; without the option a free one is used"
-            ));
+            return Err(RayArgumentError::Port { option: option.to_owned(), value: value.to_owned() });
         };
         ports.retain(|(other, _)| *other != option);
         ports.push((option, port));
@@ -65,21 +117,27 @@ fn check_arguments(words: &[String], is_head: bool) -> Result<(), String> {
 }
 
 /// Refuses ports that two options claim.
-fn check_distinct(ports: &[(&str, u16)]) -> Result<(), String> {
+fn check_distinct(ports: &[(&str, u16)]) -> Result<(), RayArgumentError> {
     let of = |name: &str| ports.iter().find(|(option, _)| *option == name).map(|(_, port)| *port);
     let workers = match (of(FIRST), of(LAST)) {
         (None, None) => None,
         (Some(first), Some(last)) if first <= last => Some(first..=last),
-        _ => return Err(format!("`{FIRST}` and `{LAST}` go together, and the first is not above the last")),
+        _ => return Err(RayArgumentError::Range),
     };
     let single: Vec<_> = ports.iter().filter(|(option, _)| ![FIRST, LAST].contains(option)).collect();
     for (index, (option, port)) in single.iter().enumerate() {
         if let Some((other, _)) = single[..index].iter().find(|(_, other)| other == port) {
-            return Err(format!("port {port} is given to `{other}` and to `{option}`; use different ports"));
+            let (one, other) = ((*other).to_owned(), (*option).to_owned());
+            return Err(RayArgumentError::Twice { port: *port, one, other });
         }
         if let Some(range) = workers.as_ref().filter(|range| range.contains(port)) {
             let (first, last) = (range.start(), range.end());
-            return Err(format!("port {port} of `{option}` is among the workers' ports, {first} to {last}"));
+            return Err(RayArgumentError::Worker {
+                port: *port,
+                option: (*option).to_owned(),
+                first: *first,
+                last: *last,
+            });
         }
     }
     Ok(())
@@ -96,7 +154,7 @@ pub(super) fn check(spec: &JobSpec) -> Result<(), CheckError> {
     check_path("ray.temp_dir", &ray.temp_dir)?;
     for (field, words) in [(HEAD_ARGS, &ray.head_args), (WORKER_ARGS, &ray.worker_args)] {
         words.iter().try_for_each(|word| check_text(field, word))?;
-        let refused = |message| wrong(field, Problem::RayArgument(message));
+        let refused = |error| wrong(field, Problem::RayArgument(error));
         check_arguments(words, field == HEAD_ARGS).or_else(refused)?;
     }
     let seconds = ray.ready_timeout_s;

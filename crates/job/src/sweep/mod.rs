@@ -2,11 +2,13 @@
 
 mod clash;
 mod placeholders;
+mod record;
+mod results;
 mod search;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wharf_document::decode::{Decode, Fields, Problem, place_of};
 use wharf_document::node::{Node, Value};
@@ -21,6 +23,8 @@ use crate::units::UnitError;
 pub use clash::clashes;
 use clash::shares_checkpoint_dir;
 pub use placeholders::{Placeholders, placeholders};
+pub use record::{Submission, SweepFolderError, SweepRecord};
+pub use results::{SweepResults, SweepResultsError};
 use search::{Domain, Kind, Search};
 
 /// What a sweep file says.
@@ -74,7 +78,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
         }
         (None, Some(table)) => {
             let path = path_below(context, &context.folder, &table);
-            from_csv(&path).map_err(|message| at("csv", message))?
+            from_csv(&path).map_err(|error| at("csv", error.message()))?
         }
         (Some(_), Some(_)) => {
             return Err(at("csv", "it has the parameters; leave `parameters` out".to_owned()));
@@ -154,16 +158,39 @@ impl Decode for Domains {
     }
 }
 
+/// Why a table of parameters cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum TableError {
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: csv::Error,
+    },
+    #[error("`{}` has no rows below its header", path.display())]
+    Empty { path: PathBuf },
+}
+
+impl TableError {
+    /// The message of a problem of the sweep file.
+    fn message(&self) -> String {
+        match self {
+            Self::Read { source, .. } => format!("{self}: {source}"),
+            Self::Empty { .. } => self.to_string(),
+        }
+    }
+}
+
 /// A column for each parameter, a row for each configuration.
-fn from_csv(path: &Path) -> Result<Parameters, String> {
-    let failed = |error: csv::Error| format!("cannot read `{}`: {error}", path.display());
+fn from_csv(path: &Path) -> Result<Parameters, TableError> {
+    let failed = |source: csv::Error| TableError::Read { path: path.to_owned(), source };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).map_err(failed)?;
     let texts = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
     let names = texts(reader.headers().map_err(failed)?);
     let rows = reader.records().map(|record| Ok(Configuration { values: texts(&record?) }));
     let rows = rows.collect::<Result<Vec<_>, csv::Error>>().map_err(failed)?;
     if rows.is_empty() {
-        return Err(format!("`{}` has no rows below its header", path.display()));
+        return Err(TableError::Empty { path: path.to_owned() });
     }
     Ok(Parameters { names, rows })
 }

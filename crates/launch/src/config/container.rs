@@ -7,6 +7,7 @@ use wharf_document::node::{Node as Tree, Value};
 use super::Findings;
 use super::nodes::{Role, word};
 use super::section::Section;
+use super::value_error::ValueError;
 
 /// A node's container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,9 +165,9 @@ fn warn_of_the_rest(section: &Section<'_>, node: &Tree, findings: &mut Findings)
 }
 
 /// What engines take as a name.
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), ValueError> {
     if name.len() < 2 {
-        return Err(format!("`{name}` is too short for a container's name"));
+        return Err(ValueError::ShortContainerName { name: name.to_owned() });
     }
     super::ray::check_name(name)
 }

@@ -19,13 +19,13 @@ pub(super) fn cluster(path: &Path, document: &Tree) -> Result<Cluster, Problem> 
         return Err(problem("the nodes have no addresses: add `ip_addr` to each type".to_owned()));
     }
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    check_name(&name).map_err(problem)?;
+    check_name(&name).map_err(|error| problem(error.message()))?;
     let spec = wharf_trace::parse_cluster_file(path).map_err(|error| problem(error.to_string()))?;
     let mut nodes: Vec<Node> = Vec::new();
     for node in &spec.nodes {
         // Where the file has ports, they are behind the addresses, and of no use here.
         let address = node.name.rsplit_once(':').map_or(&*node.name, |(address, _)| address).to_owned();
-        check_address(&address).map_err(problem)?;
+        check_address(&address).map_err(|error| problem(error.message()))?;
         if nodes.iter().any(|other| other.address == address) {
             return Err(problem(format!("duplicate address `{address}`")));
         }

@@ -15,6 +15,7 @@ use super::mounts::expand;
 use super::nodes::{self, Node, Role, word};
 use super::ray::bare;
 use super::section::Section;
+use super::value_error::ValueError;
 
 /// More is a slip of the keyboard.
 pub(super) const NODES_MAX: u32 = 10_000;
@@ -103,7 +104,7 @@ fn hash(parts: &[&str]) -> String {
 /// A head and so many workers, of one kind.
 pub(super) fn alike(section: &Section<'_>, usual: u32, findings: &mut Findings) -> Vec<Node> {
     let in_range = |&count: &u32| {
-        if count <= NODES_MAX { Ok(()) } else { Err(format!("more than {NODES_MAX} nodes are not handled")) }
+        if count <= NODES_MAX { Ok(()) } else { Err(ValueError::TooManyNodes { limit: NODES_MAX }) }
     };
     let workers = section.checked("workers", findings, in_range).unwrap_or(usual);
     let names = (1..=workers).map(|index| (format!("worker-{index}"), Role::Worker));
@@ -151,13 +152,9 @@ pub(super) fn slurm(node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node
             SBATCH_OWN.iter().any(|own| *option == own || option.starts_with(&format!("{own}=")))
         };
         match options.iter().find(|option| !option.starts_with('-')) {
-            Some(option) => {
-                Err(format!("`{option}` is no option; write each as one word, `--partition=gpu`"))
-            }
+            Some(option) => Err(ValueError::SlurmOption { option: option.clone() }),
             None => match options.iter().find(own) {
-                Some(option) => {
-                    Err(format!("`{option}` is set by the launcher: each node is a job of one node"))
-                }
+                Some(option) => Err(ValueError::ReservedSlurmOption { option: option.clone() }),
                 None => Ok(()),
             },
         }
@@ -165,7 +162,7 @@ pub(super) fn slurm(node: &Tree, findings: &mut Findings) -> (Machines, Vec<Node
     let options = section.checked("options", findings, is_option).unwrap_or_default();
     let is_known = |reach: &String| match reach.as_str() {
         "srun" | "ssh" => Ok(()),
-        _ => Err(format!("nodes are reached by `srun` or `ssh`, not `{reach}`")),
+        _ => Err(ValueError::Reach { text: reach.clone() }),
     };
     let reach: Option<String> = section.checked("reach", findings, is_known);
     let reach = if reach.as_deref() == Some("ssh") { Reach::Ssh } else { Reach::Srun };
@@ -208,12 +205,10 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let zones = zones.filter(|zone| !zone.is_empty()).collect();
     let use_internal_ips = section.take("use_internal_ips", findings).unwrap_or(false);
     let (types, nodes) = typed(top, node, findings);
-    let are_networks =
-        |networks: &Vec<String>| match networks.as_slice() {
-            [] => Err("no network has access to the machines; add at least one, as in `[203.0.113.0/24]`"
-                .to_owned()),
-            networks => networks.iter().try_for_each(|text| network(text).map(drop)),
-        };
+    let are_networks = |networks: &Vec<String>| match networks.as_slice() {
+        [] => Err(ValueError::NoNetwork),
+        networks => networks.iter().try_for_each(|text| network(text).map(drop)),
+    };
     let ssh_from = section.checked("ssh_from", findings, are_networks);
     let ssh_from = ssh_from.map(|list| list.iter().filter_map(|text| network(text).ok()).collect());
     let ssh_from = ssh_from.unwrap_or_else(|| {
@@ -228,7 +223,7 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
 }
 
 /// `ADDRESS/BITS`, as the cloud writes it: what is not of the network is 0, so that it is known again.
-fn network(text: &str) -> Result<String, String> {
+fn network(text: &str) -> Result<String, ValueError> {
     let parsed = text.split_once('/').and_then(|(address, bits)| {
         let bits: u32 = bits.parse().ok()?;
         let first: IpAddr = match address.parse().ok()? {
@@ -243,7 +238,7 @@ fn network(text: &str) -> Result<String, String> {
         }?;
         Some(format!("{first}/{bits}"))
     });
-    parsed.ok_or_else(|| format!("`{text}` is no network; write `203.0.113.0/24`"))
+    parsed.ok_or_else(|| ValueError::Network { text: text.to_owned() })
 }
 
 /// Keys of a node type.
@@ -300,8 +295,8 @@ fn typed(top: &Section<'_>, provider: &Tree, findings: &mut Findings) -> (BTreeM
     let mut nodes = Vec::new();
     for entry in section.entries() {
         let at = section.path(&entry.key);
-        if let Err(message) = super::ray::check_name(&entry.key) {
-            findings.problems.push(Problem::new(&entry.value, &at, message));
+        if let Err(error) = super::ray::check_name(&entry.key) {
+            findings.problems.push(Problem::new(&entry.value, &at, error.message()));
         }
         let own = Section::new(&entry.value, &at, &TYPE_KEYS, findings);
         let min: u32 = own.take("min_workers", findings).unwrap_or_default();

@@ -14,6 +14,7 @@ mod placeholders;
 mod ray;
 mod section;
 mod steps;
+mod value_error;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@ use super::Findings;
 use super::container::Container;
 use super::mounts::expand;
 use super::section::Section;
+use super::value_error::ValueError;
 use crate::provider::Machine;
 
 /// What a node is for.
@@ -106,62 +107,52 @@ pub(super) fn ssh(section: &Section<'_>, folder: &Path, findings: &mut Findings)
     }
 }
 
-fn options(options: &BTreeMap<String, String>) -> Result<(), String> {
+fn options(options: &BTreeMap<String, String>) -> Result<(), ValueError> {
     let is_name =
         |name: &String| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric());
     match options.keys().find(|name| !is_name(name)) {
-        Some(name) => Err(format!("`{name}` is no option of ssh; write `ServerAliveInterval: 15`")),
+        Some(name) => Err(ValueError::SshOption { name: name.clone() }),
         None => Ok(()),
     }
 }
 
 /// A port that can be reached.
-pub(super) fn port_number(port: u32) -> Result<(), String> {
-    if (1..=65_535).contains(&port) {
-        Ok(())
-    } else {
-        Err(format!("{port} is no port; they go from 1 to 65535"))
-    }
+pub(super) fn port_number(port: u32) -> Result<(), ValueError> {
+    if (1..=65_535).contains(&port) { Ok(()) } else { Err(ValueError::Port { port }) }
 }
 
 /// What goes into a command line must not look like an option, nor like two words.
-pub(super) fn word(text: &str, what: &str) -> Result<(), String> {
+pub(super) fn word(text: &str, expected: &'static str) -> Result<(), ValueError> {
     let is_plain = !text.is_empty()
         && !text.starts_with('-')
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    if is_plain { Ok(()) } else { Err(format!("`{text}` is not {what}")) }
+    if is_plain { Ok(()) } else { Err(ValueError::Word { text: text.to_owned(), expected }) }
 }
 
 /// An address names a log as well.
-pub(super) fn address(text: &str) -> Result<(), String> {
-    word(text, "an address")?;
-    if text.contains('/') { Err(format!("`{text}` is not an address")) } else { Ok(()) }
+pub(super) fn address(text: &str) -> Result<(), ValueError> {
+    let expected = "an address";
+    word(text, expected)?;
+    if text.contains('/') { Err(ValueError::Word { text: text.to_owned(), expected }) } else { Ok(()) }
 }
 
-fn check_key(path: &Path) -> Result<(), String> {
+fn check_key(path: &Path) -> Result<(), ValueError> {
     let metadata = std::fs::metadata(path)
-        .map_err(|error| format!("the key `{}` cannot be read: {error}", path.display()))?;
+        .map_err(|source| ValueError::UnreadableKey { path: path.to_owned(), source })?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    Err(format!(
-        "others may read the key `{0}` (mode {mode:03o}), so ssh will not use it: `chmod 600 {0}`",
-        path.display()
-    ))
+    Err(ValueError::OpenKey { path: path.to_owned(), mode })
 }
 
 /// `TYPE:COUNT`
-pub(super) fn devices(text: &str) -> Result<(), String> {
+pub(super) fn devices(text: &str) -> Result<(), ValueError> {
     let is_right = text.rsplit_once(':').is_some_and(|(kind, count)| {
         let is_kind = !kind.is_empty() && !kind.starts_with('-') && !kind.contains(char::is_whitespace);
         is_kind && count.parse::<u32>().is_ok_and(|count| count > 0)
     });
-    if is_right {
-        Ok(())
-    } else {
-        Err(format!("`{text}` names no devices; write TYPE:COUNT, as in `v100:4`"))
-    }
+    if is_right { Ok(()) } else { Err(ValueError::Devices { text: text.to_owned() }) }
 }
 
 /// Lies what `nodes` says of single nodes over what is said of all.

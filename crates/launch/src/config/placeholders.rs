@@ -7,6 +7,7 @@ use std::path::Path;
 use wharf_document::decode::{Problem, path};
 use wharf_document::node::{Malformed, Node, Value};
 
+use super::value_error::ValueError;
 use super::{ConfigError, Findings};
 
 /// A place to be filled in.
@@ -123,7 +124,7 @@ fn within(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
 }
 
 /// What may be filled in: ids, names, numbers, paths. Whatever it stands in, YAML and a shell read it as it is.
-fn check_value(name: &str, value: &str) -> Result<(), String> {
+fn check_value(name: &str, value: &str) -> Result<(), ValueError> {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@+=,~".contains(character);
     if !value.is_empty()
         && value.chars().all(is_plain)
@@ -132,7 +133,7 @@ fn check_value(name: &str, value: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!("`{value}` cannot be filled in for `{name}`: it has letters, digits and `-_./:@+=,~` only"))
+    Err(ValueError::Placeholder { name: name.to_owned(), value: value.to_owned() })
 }
 
 /// Fills a template's placeholders. Nothing else of it changes, comments included.
@@ -158,7 +159,7 @@ pub fn render(path: &Path, values: &BTreeMap<String, String>) -> Result<String, 
             let hint = near.map(|near| format!("did you mean `{near}`?"));
             problems.push(whole(format!("there is no placeholder `{{ {name} }}`"), hint));
         }
-        problems.extend(check_value(name, value).err().map(|message| whole(message, None)));
+        problems.extend(check_value(name, value).err().map(|error| whole(error.message(), None)));
     }
     let is_missing = |placeholder: &&Placeholder| !values.contains_key(&placeholder.name);
     problems.extend(found.iter().filter(is_missing).map(|Placeholder { name, problem }| Problem {

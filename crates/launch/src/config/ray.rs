@@ -11,6 +11,7 @@ use super::machines::{self, Machines};
 use super::mounts::{self, Mount};
 use super::nodes::{self, Node, Role, SSH_KEYS, Ssh, address, word};
 use super::section::Section;
+use super::value_error::ValueError;
 use super::{Cluster, Findings, Provider, Runtime, START_TIMEOUT, WharfRuntime, legacy, placeholders, steps};
 
 const KEYS: [&str; 28] = [
@@ -131,15 +132,11 @@ fn checked(mut document: Tree, folder: &Path, findings: &mut Findings) -> Option
 }
 
 /// A name that can be a folder's, a container's and a node's.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), ValueError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
     let is_name =
         (1..=63).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-']);
-    if is_name {
-        Ok(())
-    } else {
-        Err(format!("`{name}` is no name; it has up to 63 letters, digits, `_`, `.` and `-`"))
-    }
+    if is_name { Ok(()) } else { Err(ValueError::Name { name: name.to_owned() }) }
 }
 
 /// What the schema has and the launcher cannot do: better refused than silently left out.
@@ -287,8 +284,8 @@ fn min_workers(top: &Section<'_>, nodes: &[Node], document: &Tree, findings: &mu
 
 /// How long something may be waited for.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "values are checked by reference")]
-pub(super) fn seconds_in_range(seconds: &f64) -> Result<(), String> {
-    if (0.0..=86_400.0).contains(seconds) { Ok(()) } else { Err("it is from 0 to 86400 seconds".to_owned()) }
+pub(super) fn seconds_in_range(seconds: &f64) -> Result<(), ValueError> {
+    if (0.0..=86_400.0).contains(seconds) { Ok(()) } else { Err(ValueError::Seconds) }
 }
 
 fn start_timeout(top: &Section<'_>, findings: &mut Findings) -> Duration {
@@ -311,7 +308,7 @@ fn file_mounts(
 /// Paths of the head, which workers get at the same places.
 fn synced(top: &Section<'_>, findings: &mut Findings) -> Vec<String> {
     let are_paths = |paths: &Vec<String>| match paths.iter().find(|path| !mounts::is_target(path)) {
-        Some(path) => Err(format!("`{path}` must begin with `/` or `~/`, and go nowhere up")),
+        Some(path) => Err(ValueError::MountTarget { path: path.clone() }),
         None => Ok(()),
     };
     top.checked("cluster_synced_files", findings, are_paths).unwrap_or_default()

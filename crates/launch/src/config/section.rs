@@ -4,6 +4,7 @@ use wharf_document::decode::{Decode, Problem, path, unknown};
 use wharf_document::node::{Entry, Node, Value};
 
 use super::Findings;
+use super::value_error::ValueError;
 
 /// A map of the file.
 pub(super) struct Section<'a> {
@@ -63,11 +64,11 @@ impl<'a> Section<'a> {
         &self,
         name: &str,
         findings: &mut Findings,
-        check: impl FnOnce(&T) -> Result<(), String>,
+        check: impl FnOnce(&T) -> Result<(), ValueError>,
     ) -> Option<T> {
         let value = self.take(name, findings)?;
-        if let Err(message) = check(&value) {
-            findings.problems.push(Problem::new(self.get(name)?, &self.path(name), message));
+        if let Err(error) = check(&value) {
+            findings.problems.push(Problem::new(self.get(name)?, &self.path(name), error.message()));
             return None;
         }
         Some(value)

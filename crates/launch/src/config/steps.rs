@@ -6,6 +6,7 @@ use wharf_document::node::{Node as Tree, Value};
 use super::Findings;
 use super::nodes::{port_number, word};
 use super::section::Section;
+use super::value_error::ValueError;
 use crate::steps::Step;
 
 const NAMES: [&str; 7] = ["node_ssh", "mount", "cuda", "nccl", "apex", "network", COMMANDS];
@@ -107,11 +108,11 @@ fn mount(told: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -
     let section = Section::new(told, at, &["source", "efs", "target", "options", "mode", "port"], findings);
     let is_source = |text: &String| match text.split_once(":/") {
         Some((host, _)) if !host.is_empty() => word(text, "a source"),
-        _ => Err(format!("`{text}` is no source; write HOST:/PATH, or `efs: fs-...`")),
+        _ => Err(ValueError::MountSource { text: text.clone() }),
     };
     let is_efs = |text: &String| match text.strip_prefix("fs-") {
         Some(id) if !id.is_empty() && id.chars().all(|letter| letter.is_ascii_alphanumeric()) => Ok(()),
-        _ => Err(format!("`{text}` is no file system of EFS; they are called `fs-...`")),
+        _ => Err(ValueError::FileSystem { text: text.clone() }),
     };
     let efs: Option<String> = section.checked("efs", findings, is_efs);
     let source: Option<String> = section.checked("source", findings, is_source);
@@ -135,7 +136,7 @@ fn mount(told: &Tree, at: &str, region: Option<&str>, findings: &mut Findings) -
     let is_mode = |text: &String| {
         let is_octal =
             (3..=4).contains(&text.len()) && text.chars().all(|digit| ('0'..='7').contains(&digit));
-        if is_octal { Ok(()) } else { Err(format!("`{text}` is no mode; write it as in `'755'`")) }
+        if is_octal { Ok(()) } else { Err(ValueError::Mode { text: text.clone() }) }
     };
     let port: Option<u32> = section.checked("port", findings, |&port| port_number(port));
     Some(Step::Mount {
@@ -167,9 +168,9 @@ fn path(section: &Section<'_>, key: &str, usual: &str, findings: &mut Findings) 
 }
 
 /// What may stand in a path or a version; blanks may.
-fn plain(text: &str) -> Result<(), String> {
+fn plain(text: &str) -> Result<(), ValueError> {
     if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
-        return Err(format!("`{text}` cannot be used here"));
+        return Err(ValueError::Path { text: text.to_owned() });
     }
     Ok(())
 }

@@ -4,20 +4,21 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use wharf_tls::{ExchangeError, exchange};
 
 use super::{Answer, Filter, JobState, Queue, QueueError, QueueJob, Submission};
 
 const NAME: &str = "slurmrestd";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Largest response; the jobs of a large cluster are some tens of megabytes.
+const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// Its parts of the contract that are used here are the same up to 0.0.38.
 const VERSION: &str = "v0.0.38";
 /// Slurm's number for a job that is not there.
@@ -116,24 +117,16 @@ async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<Value, QueueError> {
-    let cut = |source| QueueError::Cut { source };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(cut)?;
-    // The connection does the sending and receiving; its own end is told by the answer.
-    let driver = tokio::spawn(connection);
-    let answer = async {
-        let answer = sender.send_request(request).await.map_err(cut)?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(cut)?.to_bytes();
-        Ok::<_, QueueError>((status, body))
-    };
-    let answer = answer.await;
-    driver.abort();
-    let (status, body) = answer?;
-    let parsed: Value = match serde_json::from_slice(&body) {
+    let response = exchange(stream, request, RESPONSE_BYTES_MAX).await.map_err(|error| match error {
+        ExchangeError::Http(source) => QueueError::Cut { source },
+        too_large @ ExchangeError::TooLarge { .. } => malformed(too_large),
+    })?;
+    let (status, body) = (response.status(), response.body());
+    let parsed: Value = match serde_json::from_slice(body) {
         Ok(parsed) => parsed,
         // What it says of requests that it does not let in.
         Err(_) if !status.is_success() => {
-            let message = format!("{status} {}", String::from_utf8_lossy(&body).trim());
+            let message = format!("{status} {}", String::from_utf8_lossy(body).trim());
             return Err(QueueError::Refused { what: NAME, message: message.trim().to_owned() });
         }
         Err(error) => return Err(malformed(error)),

@@ -23,7 +23,7 @@ pub use offers::{Offer, Pool, offers, pools};
 /// Chooses what jobs are to have.
 pub trait Planner: Send {
     /// For each job of the scene the offer that it is to have, or none. Within the scene's capacity.
-    fn plan(&self, scene: &Scene<'_>) -> Plan;
+    fn plan(&self, scene: &Scene<'_>) -> ElasticPlan;
 
     /// What it is entitled to know of a job's length.
     fn knowledge(&self) -> Knowledge {
@@ -89,7 +89,7 @@ impl Candidate<'_> {
 
 /// What a planner picked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct ElasticPlan {
     /// For each job of the scene.
     pub picks: Vec<Option<usize>>,
     /// Whether nothing better is possible.

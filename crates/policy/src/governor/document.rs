@@ -46,7 +46,7 @@ macro_rules! section {
         }
 
         impl $name {
-            fn caps(&self) -> Result<Caps, String> {
+            fn caps(&self) -> Result<Caps, CapsError> {
                 caps(self.jobs, self.devices, &self.devices_of, (self.gpu_hours, self.per), self.stop_at_limit)
             }
         }
@@ -112,29 +112,42 @@ struct ReservationSection {
     groups: Vec<String>,
 }
 
+/// Why the limits of a section cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+enum CapsError {
+    #[error("`gpu_hours` needs a `per`, such as per = \"7d\"")]
+    NoPeriod,
+    #[error("`{key}` belongs to `gpu_hours`, which is missing")]
+    NoHours { key: &'static str },
+    #[error("`gpu_hours` is {hours}; write a number from 0 on")]
+    Hours { hours: f64 },
+    #[error("`per` is no time at all; write one such as \"7d\"")]
+    EmptyPeriod,
+}
+
 fn caps(
     jobs: Option<u32>,
     devices: Option<u32>,
     devices_of: &BTreeMap<String, u32>,
     (gpu_hours, per): (Option<f64>, Option<Duration>),
     stop_at_limit: Option<bool>,
-) -> Result<Caps, String> {
+) -> Result<Caps, CapsError> {
     let hours = match (gpu_hours, per) {
         (None, None) => None,
-        (Some(_), None) => return Err("`gpu_hours` needs a `per`, such as per = \"7d\"".to_owned()),
-        (None, Some(_)) => return Err("`per` belongs to `gpu_hours`, which is missing".to_owned()),
+        (Some(_), None) => return Err(CapsError::NoPeriod),
+        (None, Some(_)) => return Err(CapsError::NoHours { key: "per" }),
         (Some(hours), Some(Duration(per_s))) => {
             if !hours.is_finite() || hours < 0.0 {
-                return Err(format!("`gpu_hours` is {hours}; write a number from 0 on"));
+                return Err(CapsError::Hours { hours });
             }
             if per_s <= 0.0 {
-                return Err("`per` is no time at all; write one such as \"7d\"".to_owned());
+                return Err(CapsError::EmptyPeriod);
             }
             Some((hours, per_s))
         }
     };
     if stop_at_limit.is_some() && hours.is_none() {
-        return Err("`stop_at_limit` belongs to `gpu_hours`, which is missing".to_owned());
+        return Err(CapsError::NoHours { key: "stop_at_limit" });
     }
     let devices_of = devices_of.iter().map(|(name, &count)| (name.as_str().into(), count)).collect();
     Ok(Caps { jobs, devices, devices_of, hours, stop_at_limit: stop_at_limit.unwrap_or(false) })
@@ -186,12 +199,14 @@ impl Limits {
 
     fn add_owners(&mut self, source: &Source<'_>, document: &Document) -> Result<(), LimitsError> {
         if let Some(section) = &document.default.user {
-            self.default_user =
-                section.get_ref().caps().map_err(|message| source.at(section, "default.user", &message))?;
+            self.default_user = section
+                .get_ref()
+                .caps()
+                .map_err(|error| source.at(section, "default.user", &error.to_string()))?;
         }
         for (name, section) in &document.user {
             let own = section.get_ref().caps();
-            let own = own.map_err(|message| source.at(section, &format!("user.{name}"), &message))?;
+            let own = own.map_err(|error| source.at(section, &format!("user.{name}"), &error.to_string()))?;
             self.users.insert(name.as_str().into(), own.over(&self.default_user));
         }
         for (name, section) in &document.group {
@@ -200,7 +215,7 @@ impl Limits {
             if group.users.is_empty() {
                 return Err(source.at(section, &what, "has no `users`; name those who belong to it"));
             }
-            let caps = group.caps().map_err(|message| source.at(section, &what, &message))?;
+            let caps = group.caps().map_err(|error| source.at(section, &what, &error.to_string()))?;
             let group = Group { users: names(&group.users).collect(), caps };
             self.groups.insert(name.as_str().into(), group);
         }
@@ -211,7 +226,7 @@ impl Limits {
         for (name, section) in &document.pool {
             let what = format!("pool.{name}");
             let pool = section.get_ref();
-            let caps = pool.caps().map_err(|message| source.at(section, &what, &message))?;
+            let caps = pool.caps().map_err(|error| source.at(section, &what, &error.to_string()))?;
             let time_limit_default_s = pool.time_limit_default.map(|limit| limit.0);
             let time_limit_max_s = pool.time_limit_max.map(|limit| limit.0);
             if time_limit_default_s.zip(time_limit_max_s).is_some_and(|(default, max)| default > max) {

@@ -2,7 +2,7 @@
 
 mod search;
 
-use crate::elastic::{Candidate, Plan, Planner, Scene};
+use crate::elastic::{Candidate, ElasticPlan, Planner, Scene};
 use search::{Effort, Table, search};
 
 /// What a job without devices counts as, in speedups.
@@ -75,7 +75,7 @@ fn mean_speed(candidate: &Candidate<'_>, count: u32) -> f64 {
 }
 
 impl Planner for Pollux {
-    fn plan(&self, scene: &Scene<'_>) -> Plan {
+    fn plan(&self, scene: &Scene<'_>) -> ElasticPlan {
         let effort = Effort {
             population: self.options.population,
             generations: self.options.generations,
@@ -83,7 +83,7 @@ impl Planner for Pollux {
             // No memory is needed: the time tells rounds apart, also after a restart of the head.
             seed: self.options.seed ^ scene.now.seconds().to_bits(),
         };
-        Plan { picks: search(&self.table(scene), &effort), is_exact: false }
+        ElasticPlan { picks: search(&self.table(scene), &effort), is_exact: false }
     }
 }
 

@@ -3,22 +3,21 @@
 //! `jobs.csv`, `timeline.csv`, `breakdown.csv`, `summary.json`, and `run.json`, from which pages are made. Numbers are written with the fewest digits
 //! that read back to the same bits.
 
-mod atomic;
 mod events;
 mod found;
 mod rounds;
 mod rows;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_core::JobSpec;
 use wharf_outcome::Outcome;
+use wharf_staging::StagingError;
 
-pub use atomic::write_atomically;
 pub use events::{EVENTS_JSONL, EventWriter, FinishedCounter, OnFinished};
 pub use found::{FoundRun, find_runs};
 pub use rounds::RoundWriter;
@@ -222,6 +221,14 @@ pub fn read_digest(path: &Path) -> Result<Digest, FileError> {
     let digest =
         Digest::from_json(&text).map_err(|source| FileError::Digest { path: path.to_owned(), source })?;
     if digest.is_sound() { Ok(digest) } else { Err(FileError::Unsound { path: path.to_owned() }) }
+}
+
+fn write_atomically(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), FileError> {
+    let failed = |error: StagingError| FileError::Write { path: path.to_owned(), source: error.into() };
+    wharf_staging::write_with(path, fill).map_err(failed)
 }
 
 fn read(path: &Path) -> Result<String, FileError> {

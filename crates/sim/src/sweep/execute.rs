@@ -6,7 +6,7 @@ use std::time::Instant;
 use wharf_outcome::{NoRecorder, Outcome, TimelineOnly};
 
 use super::parallel::map_in_order;
-use super::plan::{Plan, PlannedRun};
+use super::plan::{PlannedRun, SweepPlan};
 use crate::run::{RunError, run};
 
 /// Stores results of runs.
@@ -56,7 +56,7 @@ pub enum SweepError<E> {
 /// # Errors
 /// The first failure in the plan's order; what was kept before stays kept.
 pub fn execute<S: RunSink>(
-    plan: &Plan,
+    plan: &SweepPlan,
     threads: NonZeroUsize,
     sink: &S,
 ) -> Result<Vec<S::Kept>, SweepError<S::Error>> {

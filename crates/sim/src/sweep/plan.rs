@@ -80,9 +80,9 @@ impl PlannedRun {
 /// A row of the result table: a run under a matrix, by the name that the scenario gives its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRow {
-    /// The matrix, by position in [`Plan::matrices`].
+    /// The matrix, by position in [`SweepPlan::matrices`].
     pub matrix: usize,
-    /// The run, by position in [`Plan::runs`].
+    /// The run, by position in [`SweepPlan::runs`].
     pub run: usize,
     /// What the scenario calls the policy.
     pub label: String,
@@ -90,7 +90,7 @@ pub struct PlannedRow {
 
 /// Everything that a scenario wants run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct SweepPlan {
     /// The scenario's name.
     pub name: String,
     /// What it is for.
@@ -105,7 +105,7 @@ pub struct Plan {
     pub notes: Vec<Finding>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// Reads every input and checks every run. `version` stands for the code that will run it.
     ///
     /// # Errors
@@ -114,10 +114,10 @@ impl Plan {
         Self::profiled(scenario, data, version, None)
     }
 
-    /// As [`Plan::new`], with a profile for all runs.
+    /// As [`SweepPlan::new`], with a profile for all runs.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// As [`SweepPlan::new`].
     pub fn profiled(
         scenario: &Scenario,
         data: &Path,

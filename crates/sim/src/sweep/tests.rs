@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wharf_outcome::Outcome;
 
-use super::{Plan, PlannedRun, RunSink, Scenario, execute};
+use super::{PlannedRun, RunSink, Scenario, SweepPlan, execute};
 
 const SMALL: &str = r#"
 [[matrix]]
@@ -32,15 +32,15 @@ fn complaint(files: &[(&str, &str)]) -> String {
     let scenario = Scenario::load(&folder.path().join("a.toml"));
     let error = match scenario {
         Err(error) => error,
-        Ok(scenario) => Plan::new(&scenario, folder.path(), "test").unwrap_err(),
+        Ok(scenario) => SweepPlan::new(&scenario, folder.path(), "test").unwrap_err(),
     };
     error.to_string().replace(&format!("{}/", folder.path().display()), "")
 }
 
-fn plan(text: &str) -> Plan {
+fn plan(text: &str) -> SweepPlan {
     let folder = folder(&[("a.toml", text)]);
     let scenario = Scenario::load(&folder.path().join("a.toml")).unwrap();
-    Plan::new(&scenario, folder.path(), "test").unwrap()
+    SweepPlan::new(&scenario, folder.path(), "test").unwrap()
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn key_depends_on_every_input() {
     }
     let folder = folder(&[("a.toml", SMALL)]);
     let scenario = Scenario::load(&folder.path().join("a.toml")).unwrap();
-    assert_ne!(base, Plan::new(&scenario, folder.path(), "other").unwrap().runs[0].key);
+    assert_ne!(base, SweepPlan::new(&scenario, folder.path(), "other").unwrap().runs[0].key);
 }
 
 /// Keeps ends in memory and has some runs stored already.
@@ -184,7 +184,7 @@ fn results_do_not_depend_on_the_thread_count_and_stored_runs_are_not_repeated() 
 fn shipped_scenarios_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let quick = Scenario::load(&folder.join("quick.toml")).unwrap();
-    Plan::new(&quick, &folder, "test").unwrap();
+    SweepPlan::new(&quick, &folder, "test").unwrap();
     let figures = Scenario::load(&folder.join("muri-figures.toml")).unwrap();
     assert_eq!(figures.matrices.len(), 4);
     let run_count: usize = figures.matrices.iter().map(|m| m.policies.len() * m.traces.len()).sum();

@@ -7,7 +7,7 @@ use std::path::Path;
 use wharf_report::Summary;
 use wharf_report::files::FoundRun;
 use wharf_sim::JobHistory;
-use wharf_sim::sweep::{Plan, PlannedRun};
+use wharf_sim::sweep::{PlannedRun, SweepPlan};
 
 use super::{Story, find_job};
 use crate::{Batch, NotRepeatable, StudyError};
@@ -25,7 +25,7 @@ pub fn command(run: &FoundRun) -> Result<String, StudyError> {
 ///
 /// # Errors
 /// If the plan does not have it any more.
-pub fn planned(plan: &Plan, run: &FoundRun) -> Result<(Batch, String), NotRepeatable> {
+pub fn planned(plan: &SweepPlan, run: &FoundRun) -> Result<(Batch, String), NotRepeatable> {
     let planned = find_planned(plan, run).ok_or(NotRepeatable::NotInScenario)?;
     Ok((batch_of(planned), planned.policy.clone()))
 }
@@ -46,7 +46,7 @@ pub fn simulate_again(batch: &Batch, policy: &str, run: &FoundRun, job: &str) ->
 }
 
 /// A sweep's run: that of the key which its folder is named after, or else the only one with its labels.
-fn find_planned<'a>(plan: &'a Plan, run: &FoundRun) -> Option<&'a PlannedRun> {
+fn find_planned<'a>(plan: &'a SweepPlan, run: &FoundRun) -> Option<&'a PlannedRun> {
     let key = run.folder().and_then(Path::file_name);
     let is_keyed = |planned: &&PlannedRun| key.is_some_and(|key| *key == *planned.key.to_string());
     let Summary { policy, trace, preset, cluster, seed, .. } = &run.summary;

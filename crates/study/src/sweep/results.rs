@@ -1,6 +1,5 @@
 //! A sweep's results: one table, per matrix for people, and the plots.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -8,8 +7,7 @@ use wharf_report::files::{REPORT_HTML, find_runs};
 use wharf_report::plot::{self, Bar, Plot};
 use wharf_report::table::csv;
 use wharf_report::{Comparison, ComparisonRow, Metric, Report, Summary, run_names};
-use wharf_sim::sweep::Plan;
-use wharf_staging::StagedFile;
+use wharf_sim::sweep::SweepPlan;
 
 use super::runs_dir;
 use crate::{StudyError, page};
@@ -52,7 +50,7 @@ struct MatrixRows {
 impl SweepReport {
     /// Puts summaries, in the order of the plan's runs, under the names of the scenario. A run that several
     /// matrices have under one name is listed once.
-    pub fn new(plan: &Plan, kept: &[Summary]) -> Self {
+    pub fn new(plan: &SweepPlan, kept: &[Summary]) -> Self {
         let mut runs: Vec<Summary> = Vec::new();
         let mut listed: Vec<(usize, &str)> = Vec::new();
         let mut folders: Vec<PathBuf> = Vec::new();
@@ -189,7 +187,5 @@ fn write_plot(path: &Path, plot: &Plot) -> Result<(), StudyError> {
 }
 
 fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), StudyError> {
-    let mut file = StagedFile::create(path)?;
-    file.write_all(contents.as_ref()).map_err(|error| StudyError::write(path, error))?;
-    Ok(file.commit()?)
+    Ok(wharf_staging::write(path, contents)?)
 }

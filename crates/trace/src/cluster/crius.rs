@@ -89,22 +89,34 @@ pub(super) fn parse(text: &str, file: &str) -> Result<ClusterSpec, ClusterError>
     if cluster.nodes.is_empty() { Err(wrong("it has no nodes".to_owned())) } else { Ok(cluster) }
 }
 
+/// Why the nodes of one type cannot be added.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum GroupError {
+    #[error("the number of devices of a node is missing: add `gpu_num`")]
+    NoDevices,
+    #[error("`gpu_num` is {devices}, expected 1 to {DEVICES_PER_NODE_MAX}")]
+    DevicesPerNode { devices: u32 },
+    #[error("expected {nodes} addresses and ports, as many as `node_num`")]
+    Addresses { nodes: usize },
+    #[error("more than the {DEVICES_MAX} devices that are handled")]
+    TooManyDevices,
+}
+
 /// Adds the nodes of one type. Where there are addresses, these are their names.
-fn add(cluster: &mut ClusterSpec, device_type: &str, group: &Group) -> Result<(), String> {
+fn add(cluster: &mut ClusterSpec, device_type: &str, group: &Group) -> Result<(), GroupError> {
     let known = PER_NODE.iter().find(|(name, _)| *name == device_type).map(|&(_, devices)| devices);
-    let devices =
-        group.gpu_num.or(known).ok_or("the number of devices of a node is missing: add `gpu_num`")?;
+    let devices = group.gpu_num.or(known).ok_or(GroupError::NoDevices)?;
     if !(1..=DEVICES_PER_NODE_MAX).contains(&devices) {
-        return Err(format!("`gpu_num` is {devices}, expected 1 to {DEVICES_PER_NODE_MAX}"));
+        return Err(GroupError::DevicesPerNode { devices });
     }
     let nodes = group.node_num as usize;
     let has_others = |count: usize| count != 0 && count != nodes;
     if has_others(group.ip_addr.len()) || has_others(group.port.len()) {
-        return Err(format!("expected {nodes} addresses and ports, as many as `node_num`"));
+        return Err(GroupError::Addresses { nodes });
     }
     let total: u64 = cluster.nodes.iter().map(|node| u64::from(node.devices)).sum();
     if total + u64::from(group.node_num) * u64::from(devices) > DEVICES_MAX.into() {
-        return Err(format!("more than the {DEVICES_MAX} devices that are handled"));
+        return Err(GroupError::TooManyDevices);
     }
     let device_type: std::sync::Arc<str> = device_type.into();
     for index in 0..nodes {

@@ -4,6 +4,8 @@ mod crius;
 mod file;
 mod short;
 
+pub use short::ShortFormError;
+
 use std::path::Path;
 
 use thiserror::Error;
@@ -30,7 +32,7 @@ pub enum ClusterError {
         /// What was given.
         text: String,
         /// Why it is no short form.
-        reason: String,
+        reason: ShortFormError,
     },
     /// The file cannot be read.
     #[error(transparent)]

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use wharf_head::Network;
-use wharf_job::Past;
+use wharf_job::{Past, Seconds};
 
 use super::HomeArgs;
+use super::value::ArgError;
 
 /// Subcommands of `wharf head`.
 #[derive(Debug, Subcommand)]
@@ -57,10 +58,16 @@ pub enum Ttl {
 }
 
 impl std::str::FromStr for Ttl {
-    type Err = String;
+    type Err = ArgError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "never" { Ok(Self::Never) } else { seconds(text).map(Self::Seconds) }
+    fn from_str(text: &str) -> Result<Self, ArgError> {
+        match text {
+            "never" => Ok(Self::Never),
+            _ => match text.parse()? {
+                Seconds(seconds) if seconds > 0.0 => Ok(Self::Seconds(seconds)),
+                Seconds(_) => Err(ArgError::Zero),
+            },
+        }
     }
 }
 
@@ -222,23 +229,6 @@ pub struct TokenRevokeArgs {
     pub ids: Vec<String>,
 }
 
-/// A length of time.
-fn seconds(text: &str) -> Result<f64, String> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h', 'd']) {
-        Some(number) => (number, text.chars().next_back()),
-        None => (text, None),
-    };
-    let factor = match unit {
-        Some('m') => 60.0,
-        Some('h') => 3600.0,
-        Some('d') => 86_400.0,
-        _ => 1.0,
-    };
-    let number: f64 = number.parse().map_err(|_| "a number, or one with s, m, h or d".to_owned())?;
-    let seconds = number * factor;
-    if seconds.is_finite() && seconds > 0.0 { Ok(seconds) } else { Err("more than 0".to_owned()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,9 +238,9 @@ mod tests {
         for (text, expected) in
             [("90", 90.0), ("90s", 90.0), ("2m", 120.0), ("1.5h", 5400.0), ("30d", 2_592_000.0)]
         {
-            assert_eq!(seconds(text), Ok(expected), "{text}");
+            assert_eq!(text.parse(), Ok(Ttl::Seconds(expected)), "{text}");
         }
-        for text in ["", "d", "-1d", "0", "nan", "inf", "1w", "1e400", "Never"] {
+        for text in ["", "d", "-1d", "0", "nan", "inf", "1e400", "Never"] {
             assert!(text.parse::<Ttl>().is_err(), "{text}");
         }
         assert_eq!("never".parse(), Ok(Ttl::Never));

@@ -7,6 +7,7 @@ use clap::Args;
 use wharf_job::JobNumber;
 
 use super::cluster::HomeArgs;
+use super::value::ArgError;
 
 /// `wharf cp`
 #[derive(Debug, Args)]
@@ -45,20 +46,18 @@ pub enum CpPlace {
 }
 
 impl FromStr for CpPlace {
-    type Err = String;
+    type Err = ArgError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ArgError> {
         let Some((job, rest)) = text.split_once(':') else { return Ok(Self::Here(text.into())) };
         if job.starts_with(['.', '/', '~']) {
             return Ok(Self::Here(text.into()));
         }
-        let job = job
-            .parse()
-            .map_err(|error| format!("`{job}`: {error}; a local name with a colon begins with `./`"))?;
+        let job = job.parse().map_err(|error| ArgError::Job { job: job.to_owned(), error })?;
         let ranked = rest.split_once(':').and_then(|(rank, path)| Some((rank.parse().ok()?, path)));
         let (rank, path) = ranked.unwrap_or((0, rest));
         if path.is_empty() {
-            return Err("the path is missing; write JOB:PATH".to_owned());
+            return Err(ArgError::NoPath);
         }
         Ok(Self::Task { job, rank, path: path.to_owned() })
     }

@@ -6,6 +6,7 @@ use wharf_job::{JobNumber, Past};
 use wharf_proto::Cause;
 
 use super::cluster::HomeArgs;
+use super::value::{ArgError, no_cause};
 
 /// Job filter: all conditions must hold.
 #[derive(Debug, Default, Args)]
@@ -43,11 +44,8 @@ const FILTERS: [&str; 8] = ["user", "account", "pool", "state", "name", "cause",
 /// Options that can replace job ids.
 const UNNAMED: [&str; 9] = ["all", "user", "account", "pool", "state", "name", "cause", "since", "until"];
 
-fn cause(text: &str) -> Result<Cause, String> {
-    Cause::of_word(text).ok_or_else(|| {
-        let known = Cause::ALL.map(Cause::word).join(", ");
-        format!("`{text}` is no cause; it can be {known}")
-    })
+fn cause(text: &str) -> Result<Cause, ArgError> {
+    Cause::of_word(text).ok_or_else(|| no_cause(text, &Cause::ALL.map(Cause::word)))
 }
 
 /// Values of `--state`.

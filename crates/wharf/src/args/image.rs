@@ -6,6 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use wharf_image::{Engine, Place, Source};
 use wharf_job::Seconds;
 
+use super::value::pair;
+
 /// Subcommands of `wharf image`.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
@@ -232,14 +234,4 @@ pub struct ImagePruneArgs {
     /// List the images without removing them
     #[arg(long)]
     pub dry_run: bool,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`; write NAME=VALUE"))?;
-    if name.is_empty() {
-        Err(format!("`{text}` has no name before `=`"))
-    } else {
-        Ok((name.to_owned(), value.to_owned()))
-    }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::value::{ArgError, pair};
+
 /// Launched cluster and state directory of the launcher.
 #[derive(Debug, Args)]
 pub struct LaunchedArgs {
@@ -351,16 +353,17 @@ pub struct ClusterLogsArgs {
     pub daemon: Option<DaemonArg>,
 }
 
-fn name_and_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
-        _ => Err("NAME=VALUE".to_owned()),
+fn name_and_value(text: &str) -> Result<(String, String), ArgError> {
+    let (name, value) = pair(text)?;
+    Ok((name.trim().to_owned(), value))
+}
+
+fn parallel(text: &str) -> Result<usize, ArgError> {
+    match text.parse() {
+        Ok(number @ 1..=PARALLEL_MAX) => Ok(number),
+        _ => Err(ArgError::Range(PARALLEL_MAX)),
     }
 }
 
-fn parallel(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number @ 1..=1024) => Ok(number),
-        _ => Err("a number from 1 to 1024".to_owned()),
-    }
-}
+/// Most nodes that are changed at once.
+const PARALLEL_MAX: usize = 1024;

@@ -42,6 +42,7 @@ mod trace;
 mod trace_edit;
 mod tune;
 mod usage;
+mod value;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;

@@ -15,6 +15,7 @@ use wharf_proto::Cause;
 
 use super::choice::one_of;
 use super::cluster::HomeArgs;
+use super::value::{ArgError, no_cause, pair};
 
 /// `wharf submit`
 #[derive(Debug, Args)]
@@ -162,7 +163,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
     /// Environment variable; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
     /// File with environment variables, as NAME=VALUE lines
     #[arg(long, value_name = "FILE")]
@@ -283,29 +284,18 @@ pub struct JobFlags {
     pub no_container: bool,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    pair(text)
-}
-
-fn limit(text: &str) -> Result<(String, Limit), String> {
+fn limit(text: &str) -> Result<(String, Limit), ArgError> {
     let (name, value) = pair(text)?;
-    value.parse().map(|limit| (name, limit)).map_err(|error| format!("{error}"))
+    Ok((name, value.parse()?))
 }
 
-fn retry_rule(text: &str) -> Result<(String, u32), String> {
-    let (cause, count) = pair(text).map_err(|_| "expected CAUSE=N".to_owned())?;
+fn retry_rule(text: &str) -> Result<(String, u32), ArgError> {
+    let (cause, count) = pair(text).map_err(|_| ArgError::NoPair("CAUSE=N"))?;
     let known = Cause::RETRIED.map(Cause::word);
     if !known.contains(&cause.as_str()) {
-        return Err(format!("`{cause}` is no cause; it can be {}", known.join(", ")));
+        return Err(no_cause(&cause, &known));
     }
-    count.parse().map(|count| (cause, count)).map_err(|_| format!("`{count}` is not a number"))
+    count.parse().map(|number| (cause, number)).map_err(|_| ArgError::Number(count))
 }
 
 /// A relative path of a flag is relative to the current directory, one of a file to the file's directory.

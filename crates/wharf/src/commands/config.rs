@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{address, check_policy};
 use crate::args::{ConfigCommand, ConfigShowArgs, OutputFormat};
-use crate::config::keys::{self, CLIENT, Key, Kind, ROLES};
+use crate::config::keys::{self, CLIENT, Key, KeyKind, ROLES};
 use crate::config::{ConfigFile, Layers, Origin, Said, section_of};
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -135,7 +135,7 @@ impl Row {
 
     fn document(&self) -> Value {
         let value = match (self.key.kind, self.values.first()) {
-            (Kind::One, first) => json!(first),
+            (KeyKind::One, first) => json!(first),
             _ => json!(self.values),
         };
         json!({ "key": self.key.path(), "value": value, "from": self.origin() })

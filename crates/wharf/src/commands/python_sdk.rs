@@ -1,6 +1,5 @@
 //! `wharf python-sdk`: the trainers' SDK from within this program.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,7 +9,6 @@ use crate::carried::{PROFILER, SDK};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Terminal;
-use wharf_staging::StagedFile;
 
 /// The distribution's name, as `python/pyproject.toml` has it.
 const DISTRIBUTION: &str = "wharf-trainer";
@@ -101,9 +99,7 @@ fn put(folder: &Path) -> Result<(), CliError> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| CliError::write(parent, error))?;
         }
-        let mut staged = StagedFile::create(&path)?;
-        staged.write_all(text.as_bytes()).map_err(|error| CliError::write(&path, error))?;
-        staged.commit()?;
+        wharf_staging::write(&path, text)?;
     }
     Ok(())
 }

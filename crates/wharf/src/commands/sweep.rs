@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use wharf_sim::sweep::parallel::thread_count;
-use wharf_sim::sweep::{Plan, PlannedRun, Scenario, SweepError, execute as run_plan};
+use wharf_sim::sweep::{PlannedRun, Scenario, SweepError, SweepPlan, execute as run_plan};
 use wharf_study::sweep::{RunStore, SweepReport, build_version};
 
 use super::compare::versions_differ;
@@ -50,15 +50,16 @@ pub(super) fn execute(args: &SweepArgs, terminal: &Terminal) -> Result<Exit, Cli
 ///
 /// # Errors
 /// Whatever is wrong with the scenario or its inputs.
-pub(super) fn plan(args: &SweepArgs) -> Result<Plan, CliError> {
+pub(super) fn plan(args: &SweepArgs) -> Result<SweepPlan, CliError> {
     let scenario = Scenario::load(&args.file).map_err(|error| translate::scenario(&error))?;
     let beside = args.file.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let data = args.data.clone().unwrap_or(beside);
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
-    Plan::profiled(&scenario, &data, &build_version()?, profile).map_err(|error| translate::scenario(&error))
+    SweepPlan::profiled(&scenario, &data, &build_version()?, profile)
+        .map_err(|error| translate::scenario(&error))
 }
 
-fn run(plan: &Plan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
+fn run(plan: &SweepPlan, args: &SweepArgs, out: &Path, terminal: &Terminal) -> Result<SweepReport, CliError> {
     let progress = terminal.progress(plan.runs.len() as u64, "runs");
     let on_done = || progress.add(1);
     let store = RunStore::open(out, args.fresh, command_line(), &on_done)?;
@@ -98,7 +99,7 @@ struct PlannedDocument<'a> {
 }
 
 impl<'a> PlanDocument<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a SweepPlan) -> Self {
         let run = |run: &'a PlannedRun| PlannedDocument {
             policy: &run.policy,
             settings: run.settings.iter().collect(),
@@ -113,7 +114,7 @@ impl<'a> PlanDocument<'a> {
 }
 
 /// What would be run.
-fn list(plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
+fn list(plan: &SweepPlan, terminal: &Terminal) -> Result<(), CliError> {
     if terminal.format == OutputFormat::Json {
         return terminal.json(&PlanDocument::new(plan));
     }

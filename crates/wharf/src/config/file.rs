@@ -10,7 +10,7 @@ use wharf_document::decode::Problem;
 use wharf_document::node::{Entry, Malformed, Node, Place, Value};
 use wharf_sim::nearest::nearest;
 
-use super::keys::{self, CLIENT, Key, Kind, ROLES};
+use super::keys::{self, CLIENT, Key, KeyKind, ROLES};
 use crate::args::Cli;
 use crate::error::CliError;
 
@@ -186,19 +186,19 @@ fn expected(node: &Node, field: &str, what: &str) -> Problem {
 /// A value as the words of a command line.
 fn values(node: &Node, key: &Key) -> Result<Vec<String>, Problem> {
     match (key.kind, &node.value) {
-        (Kind::Settings, Value::Map(entries)) => {
+        (KeyKind::Settings, Value::Map(entries)) => {
             let setting = |entry: &Entry| {
                 let field = format!("{}.{}", key.path(), entry.key);
                 Ok(format!("{}={}", entry.key, scalar(&entry.value, &field)?))
             };
             entries.iter().map(setting).collect()
         }
-        (Kind::Many | Kind::Settings, Value::List(items)) => {
+        (KeyKind::Many | KeyKind::Settings, Value::List(items)) => {
             items.iter().map(|item| scalar(item, &key.path())).collect()
         }
-        (Kind::Settings, _) => Err(expected(node, &key.path(), "a table of settings")),
-        (Kind::Many, _) => Err(expected(node, &key.path(), "a list")),
-        (Kind::One, _) => {
+        (KeyKind::Settings, _) => Err(expected(node, &key.path(), "a table of settings")),
+        (KeyKind::Many, _) => Err(expected(node, &key.path(), "a list")),
+        (KeyKind::One, _) => {
             let value = scalar(node, &key.path())?;
             Ok(vec![if key.is_path { path(node, key, &value)? } else { value }])
         }

@@ -16,7 +16,7 @@ pub(crate) const CLIENT: &str = "client";
 
 /// How a key's value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     /// One value.
     One,
     /// A list.
@@ -35,7 +35,7 @@ pub(crate) struct Key {
     /// The argument that it is a default of; `None` where there is only a variable of the environment.
     pub(crate) arg: Option<String>,
     /// How its value is written.
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     /// Whether the value is a path.
     pub(crate) is_path: bool,
     /// The variable of the environment that says the same.
@@ -57,9 +57,9 @@ impl Key {
         let is_settings =
             arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "KEY=VALUE"));
         let kind = match (arg.get_action(), is_settings) {
-            (ArgAction::Append, true) => Kind::Settings,
-            (ArgAction::Append, false) => Kind::Many,
-            _ => Kind::One,
+            (ArgAction::Append, true) => KeyKind::Settings,
+            (ArgAction::Append, false) => KeyKind::Many,
+            _ => KeyKind::One,
         };
         let own = || format!("WHARF_{section}_{name}").to_uppercase();
         Self {
@@ -80,7 +80,7 @@ impl Key {
             section: CLIENT,
             name: name.to_owned(),
             arg: None,
-            kind: Kind::One,
+            kind: KeyKind::One,
             is_path,
             env: variable.name.to_owned(),
             help: capitalised(variable.help),
@@ -93,9 +93,9 @@ impl Key {
         let is_number = self.sample.parse::<f64>().is_ok_and(f64::is_finite);
         let text = if is_number { self.sample.clone() } else { format!("{:?}", self.sample) };
         let value = match self.kind {
-            Kind::One => text,
-            Kind::Many => format!("[{text}]"),
-            Kind::Settings => "{ KEY = \"VALUE\" }".to_owned(),
+            KeyKind::One => text,
+            KeyKind::Many => format!("[{text}]"),
+            KeyKind::Settings => "{ KEY = \"VALUE\" }".to_owned(),
         };
         format!("{} = {value}", self.name)
     }
@@ -139,7 +139,7 @@ pub(crate) fn command() -> Command {
     let with_env = |section: &str, arg: Arg| {
         let is_own = |key: &&Key| {
             let is_arg = key.arg.as_deref() == Some(arg.get_id().as_str());
-            key.section == section && key.kind == Kind::One && is_arg
+            key.section == section && key.kind == KeyKind::One && is_arg
         };
         match keys.iter().find(is_own) {
             Some(key) if arg.get_env().is_none() => arg.env(key.env.clone()).hide_env_values(true),
@@ -158,7 +158,7 @@ pub(crate) fn variables() -> Vec<(String, String)> {
     let is_derived = |key: &Key| env::ALL.iter().all(|variable| variable.name != key.env);
     let row = |key: Key| {
         let option = key.name.replace('_', "-");
-        let blanks = if key.kind == Kind::One { "" } else { "; several are separated by blanks" };
+        let blanks = if key.kind == KeyKind::One { "" } else { "; several are separated by blanks" };
         (key.env, format!("default of `--{option}` of `wharf {}`{blanks}", key.section))
     };
     all().into_iter().filter(is_derived).map(row).collect()

@@ -19,7 +19,7 @@ use crate::args::{Cli, Command, of_task};
 use crate::error::CliError;
 use crate::output::Terminal;
 pub(crate) use file::{ConfigFile, Said};
-use keys::{CLIENT, Key, Kind, ROLES};
+use keys::{CLIENT, Key, KeyKind, ROLES};
 
 /// Commands of tasks: nothing may keep them from their work, and they are started often.
 const OF_TASKS: &[&str] = &["supervisor", "keeper", "exec-session", "beside", "batch", "step", "pace"];
@@ -166,7 +166,7 @@ impl Layers {
 
     /// Settings in the file are of the policy in the file: where another one is asked for they have no meaning.
     fn is_for_another_policy(&self, key: &Key, given: &ArgMatches) -> bool {
-        let Some((name, matches)) = given.subcommand().filter(|_| key.kind == Kind::Settings) else {
+        let Some((name, matches)) = given.subcommand().filter(|_| key.kind == KeyKind::Settings) else {
             return false;
         };
         let Ok(Some(asked)) = matches.try_get_one::<String>("policy") else { return false };
@@ -216,7 +216,7 @@ pub(crate) fn section_of(command: &str) -> &'static str {
 
 /// A list in the environment, its values separated by blanks.
 fn env_list(key: &Key) -> Option<Vec<String>> {
-    let text = std::env::var(&key.env).ok().filter(|_| key.kind != Kind::One)?;
+    let text = std::env::var(&key.env).ok().filter(|_| key.kind != KeyKind::One)?;
     Some(text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).filter(|words| !words.is_empty())
 }
 

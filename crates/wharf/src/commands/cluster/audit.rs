@@ -1,11 +1,11 @@
 //! `wharf audit`: who has done what.
 
 use serde::Serialize;
+use wharf_client::unix_s;
 use wharf_proto::access_client::AccessClient;
 use wharf_proto::{AuditEntry, ReadAuditRequest};
 
 use super::connect::{refused, with_connection};
-use super::record::unix_s;
 use crate::args::{AuditArgs, OutputFormat, ResultArg};
 use crate::error::CliError;
 use crate::exit::Exit;

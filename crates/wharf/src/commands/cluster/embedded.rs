@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::output::Terminal;
 
 /// What an embedded cluster is made of.
-pub(in crate::commands) struct Plan {
+pub(in crate::commands) struct EmbeddedPlan {
     /// Where it keeps its state.
     pub(in crate::commands) home: PathBuf,
     /// Its nodes.
@@ -98,7 +98,10 @@ impl Worker {
 
 impl Embedded {
     /// Starts everything and returns when every worker has been let in.
-    pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
+    pub(in crate::commands) async fn start(
+        plan: &EmbeddedPlan,
+        terminal: &Terminal,
+    ) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
         words.extend(["--listen", "127.0.0.1:0", "--allow-root"].map(OsString::from));
         words.extend(plan.policy.iter().flat_map(|policy| ["--policy".into(), OsString::from(policy)]));
@@ -123,7 +126,7 @@ impl Embedded {
     }
 
     /// Starts one worker after the other, so that nodes are listed in the order they were asked for.
-    async fn start_workers(&mut self, plan: &Plan, terminal: &Terminal) -> Result<(), CliError> {
+    async fn start_workers(&mut self, plan: &EmbeddedPlan, terminal: &Terminal) -> Result<(), CliError> {
         for worker in &plan.workers {
             let mut words = words(&plan.home, "worker");
             words.extend(["--node", &worker.node].map(OsString::from));

@@ -1,9 +1,8 @@
 //! Filters of jobs as the head takes them.
 
-use wharf_client::Client;
+use wharf_client::{Client, unix_s};
 use wharf_proto::{JobFilter, JobPhase};
 
-use super::record::unix_s;
 use crate::args::{FilterArgs, JobStateArg};
 use crate::error::CliError;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use wharf_client::Client;
+use wharf_client::{Client, unix_s};
 use wharf_core::Reshapes;
 use wharf_curve::Number;
 use wharf_job::{Array, JobNumber, elements, shown};
@@ -14,7 +14,7 @@ use wharf_report::human;
 use super::connect::with;
 use super::filter::filter;
 use super::frame::progress;
-use super::record::{described, plan_words, summary, unix_s};
+use super::record::{described, plan_words, summary};
 use super::top::explain_waiting;
 use crate::args::{JobArgs, JobsArgs, OutputFormat};
 use crate::error::CliError;

@@ -12,7 +12,7 @@ use nix::unistd::{Pid, setsid};
 use wharf_client::Client;
 
 use super::daemon::runtime;
-use super::embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
+use super::embedded::{Embedded, EmbeddedPlan, Hurry, Interruptions, WorkerPlan};
 use super::home::Home;
 use crate::args::{LocalArgs, OutputFormat};
 use crate::error::{CliError, ErrorKind};
@@ -30,7 +30,7 @@ pub(in crate::commands) fn local(args: &LocalArgs, terminal: &Terminal) -> Resul
     if args.stop {
         return stop(&home, terminal);
     }
-    let plan = Plan {
+    let plan = EmbeddedPlan {
         home: home.path().to_owned(),
         workers: workers(&args.worker)?,
         policy: args.policy.clone(),
@@ -53,7 +53,7 @@ pub(in crate::commands) fn local(args: &LocalArgs, terminal: &Terminal) -> Resul
     serve(&plan, &home, args.detached, terminal)
 }
 
-fn serve(plan: &Plan, home: &Home, is_detached: bool, terminal: &Terminal) -> Result<Exit, CliError> {
+fn serve(plan: &EmbeddedPlan, home: &Home, is_detached: bool, terminal: &Terminal) -> Result<Exit, CliError> {
     refuse_if_served(home)?;
     runtime()?.block_on(async {
         let interruptions = Interruptions::watch();

@@ -1,7 +1,7 @@
 //! What a cluster has recorded, in words and for a report.
 
 use serde_json::Value;
-use wharf_client::{Client, ClientError};
+use wharf_client::{Client, ClientError, unix_s};
 use wharf_core::{DEVICES_PER_NODE_MAX, DeviceSet, NodeId, NodeShare, Reshape, Topology};
 use wharf_proto::{HistoryEntry, JobDetail, JobFilter, JobPhase, JobSummary, NodeSummary};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
@@ -32,12 +32,6 @@ pub(in crate::commands) fn record_of(
     };
     let jobs = jobs.into_iter().map(recorded).collect();
     Record { nodes: nodes.into_iter().map(node).collect(), jobs, now_s: unix_s() }
-}
-
-/// Seconds since the Unix epoch.
-pub(in crate::commands) fn unix_s() -> f64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// A job in a line. One that has finished and never reported its iterations has made those that it declared.

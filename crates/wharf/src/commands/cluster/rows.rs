@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
+use wharf_client::unix_s;
 use wharf_core::JobSpec as Row;
 use wharf_job::{Context, Planned, Words, plan, shown};
 use wharf_proto::JobSpec;
@@ -11,7 +12,6 @@ use wharf_replay::{arrivals, paced};
 use wharf_sim::scale_trace;
 
 use super::connect::with;
-use super::record::unix_s;
 use super::submit::{context, wait};
 use crate::args::{OutputFormat, SubmitArgs};
 use crate::error::CliError;

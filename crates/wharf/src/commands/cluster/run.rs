@@ -8,7 +8,7 @@ use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{ChangeJobsRequest, Gang, JobSpec};
 
 use super::daemon::runtime;
-use super::embedded::{Embedded, Hurry, Interruptions, Plan, WorkerPlan};
+use super::embedded::{Embedded, EmbeddedPlan, Hurry, Interruptions, WorkerPlan};
 use super::follow::show;
 use super::home::Home;
 use crate::args::RunArgs;
@@ -30,7 +30,7 @@ pub(in crate::commands) fn run(args: &RunArgs, terminal: &Terminal) -> Result<Ex
         args.devices.as_deref().map(input::devices).transpose()?;
         let home = tempfile::Builder::new().prefix("wharf-run-").tempdir();
         let home = home.map_err(|error| CliError::write(&std::env::temp_dir(), error))?;
-        let plan = Plan {
+        let plan = EmbeddedPlan {
             home: home.path().to_owned(),
             workers: vec![WorkerPlan { devices: args.devices.clone(), ..WorkerPlan::new("n0", "") }],
             policy: None,

@@ -2,10 +2,10 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use wharf_client::Client;
+use wharf_client::{Client, unix_s};
 use wharf_job::{Array, Context, Format, JobNumber, Planned, Source, clashes, placeholders, plan, shown};
+use wharf_pilot::ray::RayJob;
 use wharf_proto::{Checkpoint, Dependency, JobSpec};
 
 use super::connect::with;
@@ -15,7 +15,7 @@ use super::jobs::id_of;
 use super::logs::show_tail;
 use super::rows;
 use crate::args::{JobFlags, OutputFormat, SubmitArgs};
-use crate::commands::ray::{self, RayJob};
+use crate::commands::ray;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::input::is_standard;
@@ -167,13 +167,12 @@ pub(super) fn context(file: Option<&Path>, flags: &JobFlags) -> Result<Context, 
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Context {
         folder: workdir.join(folder),
         workdir,
         user: flags.user.clone().unwrap_or_default(),
         account: own_group().unwrap_or_default(),
-        now_s: now.as_secs_f64(),
+        now_s: unix_s(),
         shell: std::env::vars_os().filter_map(text).collect(),
         no_container: flags.no_container,
     })

@@ -1,6 +1,7 @@
 //! `wharf token`: creates, lists, renews and revokes tokens.
 
 use serde::Serialize;
+use wharf_client::unix_s;
 use wharf_proto::access_client::AccessClient;
 use wharf_proto::{
     CreateTokenRequest, ListTokensRequest, RenewTokenRequest, RevokeTokenRequest, Role, Scope, TokenSummary,
@@ -9,7 +10,6 @@ use wharf_proto::{
 use wharf_tls::create_private;
 
 use super::connect::{refused, with_connection};
-use super::record::unix_s;
 use crate::args::{
     OutputFormat, RoleArg, ScopeArg, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRenewArgs,
     TokenRevokeArgs, Ttl,

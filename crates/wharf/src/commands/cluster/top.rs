@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
-use wharf_client::{Client, ClientError};
+use wharf_client::{Client, ClientError, unix_s};
 use wharf_proto::{JobPhase, JobSummary, ListJobsRequest};
 
 use super::connect::with;
 use super::embedded::Interruptions;
 use super::frame::{Frame, Sort};
-use super::record::unix_s;
 use crate::args::TopArgs;
 use crate::error::CliError;
 use crate::exit::Exit;

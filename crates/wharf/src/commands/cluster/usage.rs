@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use wharf_client::unix_s;
 use wharf_proto::usage_request::By;
 use wharf_proto::{UsageReply, UsageRequest, UsageRow};
 
 use super::connect::with;
-use super::record::unix_s;
 use crate::args::{OutputFormat, UsageArgs, UsageBy};
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -16,7 +16,7 @@ use super::load::{self, Arrival};
 use super::show::Show;
 use crate::args::{DemoArgs, OutputFormat};
 use crate::carried;
-use crate::commands::cluster::{self, Embedded, Frame, Hurry, Interruptions, Plan, WorkerPlan};
+use crate::commands::cluster::{self, Embedded, EmbeddedPlan, Frame, Hurry, Interruptions, WorkerPlan};
 use crate::commands::sim::command_line;
 use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
@@ -82,7 +82,7 @@ async fn run(
     terminal: &Terminal,
 ) -> Result<Record, CliError> {
     let interruptions = Interruptions::watch();
-    let plan = Plan {
+    let plan = EmbeddedPlan {
         home: folder.join("home"),
         workers: WORKERS.map(|(node, devices)| WorkerPlan::new(node, devices)).to_vec(),
         policy: Some(args.policy.clone()),
@@ -167,7 +167,7 @@ async fn frame(
     );
     let mut frame = Frame { title, nodes: client.list_nodes().await?, ..Frame::default() };
     cluster::explain_waiting(client, &live, &mut frame.reasons).await?;
-    (frame.jobs, frame.now_s) = (live, cluster::unix_s());
+    (frame.jobs, frame.now_s) = (live, wharf_client::unix_s());
     Ok(frame)
 }
 

@@ -7,7 +7,7 @@ use clap::Parser as _;
 use serde::Serialize;
 use wharf_document::shell;
 use wharf_report::files::{FoundRun, find_runs};
-use wharf_sim::sweep::Plan;
+use wharf_sim::sweep::SweepPlan;
 use wharf_study::story::{self, Story};
 use wharf_study::{Batch, NotRepeatable, StudyError};
 
@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::output::Terminal;
 
 /// Plans of sweeps, by command line.
-type Plans = BTreeMap<String, Plan>;
+type Plans = BTreeMap<String, SweepPlan>;
 
 /// The document that `--output json` prints.
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use wharf_launch::config::{Mount, NodeConfig, Role};
-use wharf_launch::remote::{self, Errand, Files, Line, Place, Seen, Window};
+use wharf_launch::remote::{self, Errand, ErrandPlace, Files, Line, Seen, Window};
 use wharf_launch::state::Record;
 use wharf_launch::{Launcher, NodeError};
 
@@ -91,18 +91,18 @@ pub(in crate::commands) fn attach(args: &AttachArgs, terminal: &Terminal) -> Res
     let launcher = launched(&args.launched, terminal)?;
     let node = node(&launcher, args.node.as_deref())?;
     let line = remote::attach_line(window(&args.window), args.new).to_owned();
-    let errand = Errand::new(line, Place::Auto);
+    let errand = Errand::new(line, ErrandPlace::Auto);
     Err(become_program(&errand.attached(&launcher, node, &args.port_forward)))
 }
 
 fn exec(args: &ClusterExecArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let launcher = launched(&args.launched, terminal)?;
     let place = match args.run_env {
-        RunEnvArg::Auto => Place::Auto,
-        RunEnvArg::Host => Place::Machine,
-        RunEnvArg::Docker => Place::Container,
+        RunEnvArg::Auto => ErrandPlace::Auto,
+        RunEnvArg::Host => ErrandPlace::Machine,
+        RunEnvArg::Docker => ErrandPlace::Container,
     };
-    if place == Place::Container && launcher.cluster.nodes.iter().all(|node| node.container.is_none()) {
+    if place == ErrandPlace::Container && launcher.cluster.nodes.iter().all(|node| node.container.is_none()) {
         return Err(CliError::usage("the nodes have no containers").hint("omit `--run-env docker`"));
     }
     let line = remote::command_line(&args.command);
@@ -127,7 +127,7 @@ fn one(
     node: NodeConfig,
     line: String,
     window: Option<Window>,
-    place: Place,
+    place: ErrandPlace,
     ports: &[u16],
 ) -> Result<Exit, CliError> {
     let errand = Errand::new(windowed(window, line), place);
@@ -199,7 +199,7 @@ fn submit(args: &ClusterSubmitArgs, terminal: &Terminal) -> Result<Exit, CliErro
         return Ok(exit);
     }
     let line = remote::script_line(name, &args.arguments);
-    one(launcher, head, line, window(&args.window), Place::Auto, &args.port_forward)
+    one(launcher, head, line, window(&args.window), ErrandPlace::Auto, &args.port_forward)
 }
 
 /// Copies files to nodes.

@@ -6,7 +6,7 @@ use std::path::Path;
 use wharf_client::Client;
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::node_summary::Health;
-use wharf_replay::{Comparison, NoLaunch, Plan, ReplayError, Replayed, Request};
+use wharf_replay::{Comparison, NoLaunch, ReplayError, ReplayPlan, ReplayRequest, Replayed};
 use wharf_study::OutDir;
 use wharf_worker::check_network_interface;
 
@@ -113,7 +113,7 @@ fn plan(
     cluster_name: String,
     cluster: ClusterSpec,
     terminal: &Terminal,
-) -> Result<Plan, CliError> {
+) -> Result<ReplayPlan, CliError> {
     let mut settings = input::settings(&args.set)?;
     check_numbers(args)?;
     wharf_replay::check_settings(&settings)?;
@@ -128,7 +128,7 @@ fn plan(
     }
     let profile = args.profile.as_deref().map(input::profile).transpose()?;
     let (rounds, seed, time_scale) = (args.rounds, args.seed, args.time_scale);
-    Ok(Plan::new(Request {
+    Ok(ReplayPlan::new(ReplayRequest {
         trace,
         cluster_name,
         cluster,
@@ -158,7 +158,7 @@ fn check_numbers(args: &ReplayArgs) -> Result<(), CliError> {
 
 /// Starts a cluster for a plan and stops it, whatever happens in between.
 async fn embedded<T>(
-    plan: &cluster::Plan,
+    plan: &cluster::EmbeddedPlan,
     interruptions: &Interruptions,
     terminal: &Terminal,
     within: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
@@ -175,7 +175,12 @@ async fn embedded<T>(
 }
 
 /// The cluster of a plan, in a folder.
-fn cluster_plan(args: &ReplayArgs, plan: &Plan, start_cost_s: f64, folder: &Path) -> cluster::Plan {
+fn cluster_plan(
+    args: &ReplayArgs,
+    plan: &ReplayPlan,
+    start_cost_s: f64,
+    folder: &Path,
+) -> cluster::EmbeddedPlan {
     let worker = |(node, name): (&NodeSpec, String)| WorkerPlan {
         node: name,
         devices: Some(format!("{}:{}", node.device_type, node.devices)),
@@ -184,7 +189,7 @@ fn cluster_plan(args: &ReplayArgs, plan: &Plan, start_cost_s: f64, folder: &Path
         network_interface: args.network_interface.clone(),
     };
     let names = wharf_replay::node_names(&plan.cluster);
-    cluster::Plan {
+    cluster::EmbeddedPlan {
         home: folder.join("home"),
         workers: plan.cluster.nodes.iter().zip(names).map(worker).collect(),
         policy: Some(plan.policy.name.to_owned()),
@@ -198,7 +203,7 @@ fn cluster_plan(args: &ReplayArgs, plan: &Plan, start_cost_s: f64, folder: &Path
 /// Replays a plan on a cluster, with a progress bar.
 async fn replayed(
     client: &Client,
-    plan: &Plan,
+    plan: &ReplayPlan,
     folder: &Path,
     interruptions: &Interruptions,
     terminal: &Terminal,
@@ -213,7 +218,7 @@ async fn run(
     args: &ReplayArgs,
     folder: &Path,
     terminal: &Terminal,
-) -> Result<Option<(Plan, f64, Replayed)>, CliError> {
+) -> Result<Option<(ReplayPlan, f64, Replayed)>, CliError> {
     if let Some(name) = &args.network_interface {
         check_network_interface(name).map_err(|error| {
             let failed = CliError::from_error(ErrorKind::Input, &error);
@@ -270,7 +275,7 @@ async fn measure(
     interruptions: &Interruptions,
     terminal: &Terminal,
 ) -> Result<Option<f64>, CliError> {
-    let plan = cluster::Plan {
+    let plan = cluster::EmbeddedPlan {
         home: folder.join("start-cost"),
         workers: vec![cluster::WorkerPlan::new("n0", "cpu:1")],
         policy: None,
@@ -283,7 +288,7 @@ async fn measure(
     embedded(&plan, interruptions, terminal, work).await
 }
 
-fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), CliError> {
+fn announce(plan: &ReplayPlan, start_cost_s: f64, terminal: &Terminal) -> Result<(), CliError> {
     let prediction = plan.predict(start_cost_s)?;
     let wall_s = plan.wall_s(&prediction);
     terminal.note(&format!(
@@ -299,7 +304,7 @@ fn announce(plan: &Plan, start_cost_s: f64, terminal: &Terminal) -> Result<(), C
 }
 
 /// `--dry-run`
-fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), CliError> {
+fn tell_plan(plan: &ReplayPlan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), CliError> {
     let start_cost_s = args.start_cost.unwrap_or(NOMINAL_START_COST_S);
     let prediction = plan.predict(start_cost_s)?;
     let settings = plan.settings(start_cost_s);
@@ -354,7 +359,7 @@ fn tell_plan(plan: &Plan, args: &ReplayArgs, terminal: &Terminal) -> Result<(), 
 }
 
 /// A worker of root runs jobs as their users, which those of a trace mostly are not on this machine.
-fn own_users(plan: &mut Plan, terminal: &Terminal) {
+fn own_users(plan: &mut ReplayPlan, terminal: &Terminal) {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -413,7 +418,7 @@ impl Served {
     }
 
     /// Warns where the head decides by other settings than the prediction, whose times are scaled.
-    fn compare(&self, plan: &Plan, start_cost_s: Option<f64>, terminal: &Terminal) {
+    fn compare(&self, plan: &ReplayPlan, start_cost_s: Option<f64>, terminal: &Terminal) {
         let wanted = plan.settings(start_cost_s.unwrap_or(NOMINAL_START_COST_S));
         let different = plan.differences(&self.settings, start_cost_s);
         if different.is_empty() {

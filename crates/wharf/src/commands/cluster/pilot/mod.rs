@@ -99,7 +99,7 @@ fn status(args: &PilotStatusArgs, terminal: &Terminal) -> Result<Exit, CliError>
     let store = Store::open(&folder)?;
     let status = store.status()?.ok_or_else(missing)?;
     let is_kept = store.is_kept();
-    let now_s = super::unix_s();
+    let now_s = wharf_client::unix_s();
     if terminal.format == OutputFormat::Json {
         let document = serde_json::json!({ "schema": 1, "is_kept": is_kept, "status": status });
         terminal.json(&document)?;

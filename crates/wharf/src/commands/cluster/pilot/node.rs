@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use wharf_pilot::node::{Mark, NodeSpec, Place, identity, is_of_the_pilot, make_home, mark, worker_words};
+use wharf_client::unix_s;
+use wharf_pilot::node::{
+    Mark, NodeSpec, WorkerPlace, identity, is_of_the_pilot, make_home, mark, worker_words,
+};
 
 use super::super::daemon::host_name;
-use super::super::unix_s;
 use crate::args::PilotNodeArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -44,7 +46,7 @@ fn serve(
 ) -> Result<Exit, CliError> {
     let home = make_home(&spec.scratch, job, index)?;
     let host = host_name();
-    let place = Place { env, now_s: unix_s(), host: &host, home: &home };
+    let place = WorkerPlace { env, now_s: unix_s(), host: &host, home: &home };
     let result = worker_words(spec, &place).map_err(CliError::from).and_then(|words| worker(&words, env));
     if let Err(error) = std::fs::remove_dir_all(&home) {
         terminal.warn(&format!("`{}` stays: {error}", home.display()));

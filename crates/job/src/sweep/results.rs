@@ -1,24 +1,38 @@
-//! A sweep's results: what each element was told, what its trainer told last, and what became of it.
+//! The results of a sweep: the configuration, the reported metrics and the phase of each element.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use wharf_curve::Number;
-use wharf_job::JobNumber;
 use wharf_proto::{JobMetrics, JobSummary, MetricPoints};
 
-use super::super::metrics;
-use super::store::{Record, csv_text};
-use crate::error::CliError;
+use super::record::SweepRecord;
+use crate::number::JobNumber;
+
+/// Why results cannot be sorted or selected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SweepResultsError {
+    /// There is no such column.
+    #[error("`{name}` is neither a parameter nor a reported metric")]
+    UnknownColumn {
+        /// The name.
+        name: String,
+        /// The parameters and metrics that there are.
+        known: Vec<String>,
+    },
+    /// No element has a best value.
+    #[error("no element has reported a finite value yet")]
+    NoValue,
+}
 
 /// One element.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
-    pub(super) index: usize,
+struct Row {
+    index: usize,
     job: String,
     values: Vec<String>,
-    pub(super) phase: String,
+    phase: String,
     exit_code: Option<i32>,
     metrics: BTreeMap<String, f64>,
     job_id: Option<u32>,
@@ -32,19 +46,20 @@ fn numbers(metrics: &BTreeMap<String, f64>) -> BTreeMap<&str, Number> {
     metrics.iter().map(|(name, value)| (name.as_str(), Number(*value))).collect()
 }
 
-/// All elements.
-pub(super) struct Table {
+/// The elements of a sweep.
+pub struct SweepResults {
     names: Vec<String>,
     /// Of all elements.
     metrics: BTreeSet<String>,
-    pub(super) rows: Vec<Row>,
+    rows: Vec<Row>,
     /// The metric whose best values are known.
     best_of: Option<String>,
 }
 
-impl Table {
-    /// What the head tells of a sweep's jobs.
-    pub(super) fn new(record: &Record, jobs: Vec<JobSummary>) -> Self {
+impl SweepResults {
+    /// The results of a sweep whose latest jobs are `jobs`.
+    #[must_use]
+    pub fn new(record: &SweepRecord, jobs: Vec<JobSummary>) -> Self {
         let jobs: BTreeMap<u32, JobSummary> = jobs.into_iter().map(|job| (job.job_id, job)).collect();
         let latest = record.latest().into_iter().zip(&record.rows).enumerate();
         let row = |(index, (job, values)): (usize, (Option<u32>, &Vec<String>))| {
@@ -67,36 +82,44 @@ impl Table {
     }
 
     /// Finds the best value that each element has reported of a metric: the lowest, or with `-` before its name the highest.
-    pub(super) fn add_best(&mut self, by: &str, curves: &[JobMetrics]) {
+    pub fn add_best(&mut self, by: &str, curves: &[JobMetrics]) {
         let (name, is_reversed) = by.strip_prefix('-').map_or((by, false), |name| (name, true));
         let curve = |job: u32| {
             let job = curves.iter().find(|one| one.job_id == job)?;
             job.metrics.iter().find(|metric| metric.name == name)
         };
         for row in &mut self.rows {
-            let points = row.job_id.and_then(curve).into_iter().flat_map(metrics::points);
-            let finite = points.filter(|(_, _, value, _)| value.is_finite());
+            let points = row
+                .job_id
+                .and_then(curve)
+                .into_iter()
+                .flat_map(|metric| metric.step.iter().copied().zip(metric.value.iter().copied()));
+            let finite = points.filter(|(_, value)| value.is_finite());
             let order = |one: &f64, other: &f64| {
                 if is_reversed { other.total_cmp(one) } else { one.total_cmp(other) }
             };
-            let best = finite.min_by(|one, other| order(&one.2, &other.2));
-            row.best = best.map(|(step, _, value, _)| (value, step));
+            let best = finite.min_by(|one, other| order(&one.1, &other.1));
+            row.best = best.map(|(step, value)| (value, step));
         }
         self.best_of = Some(name.to_owned());
     }
 
-    /// Leaves the first row only.
-    pub(super) fn keep_best(&mut self) -> Result<(), CliError> {
+    /// Keeps the first row only.
+    ///
+    /// # Errors
+    /// [`SweepResultsError::NoValue`] where it has no finite value.
+    pub fn keep_best(&mut self) -> Result<(), SweepResultsError> {
         self.rows.truncate(1);
         let is_known = |row: &Row| row.metrics.values().any(|value| value.is_finite());
         if self.rows.iter().any(is_known) {
             return Ok(());
         }
-        Err(CliError::input("no element has reported a finite value yet"))
+        Err(SweepResultsError::NoValue)
     }
 
     /// The data of the sweep's page.
-    pub(super) fn to_page(&self, record: &Record, curves: &[JobMetrics]) -> Value {
+    #[must_use]
+    pub fn to_page(&self, record: &SweepRecord, curves: &[JobMetrics]) -> Value {
         let trial = |row: &Row| {
             json!({
                 "job": row.job_id, "label": row.job, "values": row.values, "metrics": numbers(&row.metrics),
@@ -120,13 +143,15 @@ impl Table {
     }
 
     /// Sorts by a metric or a parameter; elements without it come last.
-    pub(super) fn sort(&mut self, by: &str) -> Result<(), CliError> {
+    ///
+    /// # Errors
+    /// [`SweepResultsError::UnknownColumn`]
+    pub fn sort(&mut self, by: &str) -> Result<(), SweepResultsError> {
         let (name, is_reversed) = by.strip_prefix('-').map_or((by, false), |name| (name, true));
         let column = self.names.iter().position(|known| known == name);
         if column.is_none() && !self.metrics.contains(name) {
-            let known: Vec<&str> = self.metrics.iter().chain(&self.names).map(String::as_str).collect();
-            return Err(CliError::usage(format!("`{name}` is neither a parameter nor a reported metric"))
-                .hint(format!("known are {}", known.join(", "))));
+            let known = self.metrics.iter().chain(&self.names).cloned().collect();
+            return Err(SweepResultsError::UnknownColumn { name: name.to_owned(), known });
         }
         let number = |row: &Row| match column {
             Some(column) => row.values.get(column).and_then(|value| value.parse().ok()),
@@ -146,14 +171,17 @@ impl Table {
         Ok(())
     }
 
-    /// How many elements are in which phase.
-    pub(super) fn counts(&self) -> BTreeMap<&str, usize> {
+    /// The number of elements in each phase.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         self.rows.iter().for_each(|row| *counts.entry(row.phase.as_str()).or_insert(0) += 1);
         counts
     }
 
-    fn header(&self) -> Vec<&str> {
+    /// The names of the columns.
+    #[must_use]
+    pub fn header(&self) -> Vec<&str> {
         let names = self.names.iter().chain(&self.metrics).map(String::as_str);
         let best: &[&str] = if self.best_of.is_some() { &["best", "best_step"] } else { &[] };
         ["index", "job"]
@@ -164,7 +192,8 @@ impl Table {
             .collect()
     }
 
-    fn cells(&self) -> impl Iterator<Item = Vec<String>> {
+    /// The cells of each row.
+    pub fn cells(&self) -> impl Iterator<Item = Vec<String>> {
         self.rows.iter().map(|row| {
             let metric = |name: &String| {
                 row.metrics.get(name).map(|value| Number(*value).to_string()).unwrap_or_default()
@@ -183,31 +212,9 @@ impl Table {
         })
     }
 
-    pub(super) fn to_csv(&self) -> Result<String, CliError> {
-        csv_text(&self.header(), self.cells())
-    }
-
-    /// Tab-separated.
-    pub(super) fn to_plain(&self) -> String {
-        let lines =
-            std::iter::once(self.header().join("\t")).chain(self.cells().map(|cells| cells.join("\t")));
-        lines.map(|line| line + "\n").collect()
-    }
-
-    /// In columns.
-    pub(super) fn to_text(&self) -> String {
-        let header = self.header().into_iter().map(str::to_owned).collect();
-        let lines: Vec<Vec<String>> = std::iter::once(header).chain(self.cells()).collect();
-        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-        let line = |cells: &Vec<String>| {
-            let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}  "));
-            padded.collect::<String>().trim_end().to_owned() + "\n"
-        };
-        lines.iter().map(line).collect()
-    }
-
-    pub(super) fn to_json(&self) -> Value {
+    /// The document of `wharf tune results --output json`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         let row = |row: &Row| {
             let parameters: BTreeMap<_, _> = self.names.iter().zip(&row.values).collect();
             json!({

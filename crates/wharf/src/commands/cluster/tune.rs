@@ -1,26 +1,24 @@
 //! `wharf tune`: a sweep over parameters as one object, which is an array and a folder.
 
-mod store;
-mod table;
-
 use std::path::PathBuf;
 
 use wharf_client::Client;
-use wharf_job::{Format, Source, Sweep, sweep};
+use wharf_job::{
+    Format, Source, Sweep, SweepFolderError, SweepRecord, SweepResults, SweepResultsError, sweep,
+};
 use wharf_proto::change_jobs_request::Change;
 use wharf_proto::{
     ChangeJobsRequest, JobMetrics, JobPhase, JobSpec, JobSummary, ListJobsRequest, MetricsRequest,
 };
+use wharf_report::table::{Cell, Column, Table, csv};
 
-use self::store::Record;
-use self::table::Table;
 use super::connect::with;
 use super::metrics;
 use super::submit::{context, read, wait, warn_about};
 use crate::args::{
     Axis, OutputFormat, TuneArgs, TuneCommand, TuneReportArgs, TuneResultsArgs, TuneRetryArgs, TuneStartArgs,
 };
-use crate::error::CliError;
+use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
@@ -43,12 +41,12 @@ pub(in crate::commands) fn tune(command: &TuneCommand, terminal: &Terminal) -> R
 fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let sweep = planned(args)?;
     warn_about(&sweep.spec, terminal);
-    let mut record = Record::new(&sweep);
+    let mut record = SweepRecord::new(&sweep);
     if args.dry_run {
-        return tell(&Table::new(&record, vec![]), terminal);
+        return tell(&SweepResults::new(&record, vec![]), terminal);
     }
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(FOLDER).join(file_name(&sweep.name)));
-    if store::is_taken(&folder) {
+    if SweepRecord::is_in(&folder) {
         return Err(CliError::usage(format!("`{}` already contains a sweep", folder.display()))
             .hint("run its failed elements with `wharf tune retry`, or set another directory with `--dir`"));
     }
@@ -58,7 +56,7 @@ fn start(args: &TuneStartArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         let ids = submit(client, &mut record, sweep.spec).await;
         if ids.is_err() {
             // Nothing was taken: the folder is free again.
-            let _ = std::fs::remove_file(folder.join("sweep.json"));
+            let _ = SweepRecord::discard(&folder);
         }
         let ids = ids?;
         record.write(&folder)?;
@@ -100,15 +98,15 @@ fn file_name(name: &str) -> String {
 }
 
 /// Hands an array in and writes down which jobs it is.
-async fn submit(client: &Client, record: &mut Record, spec: JobSpec) -> Result<Vec<u32>, CliError> {
+async fn submit(client: &Client, record: &mut SweepRecord, spec: JobSpec) -> Result<Vec<u32>, CliError> {
     let indexes = spec.array.clone();
     let ids = client.submit(vec![spec]).await?;
-    record.note(&ids, indexes);
+    record.add(&ids, indexes);
     Ok(ids)
 }
 
 /// The latest jobs of a sweep's elements.
-async fn jobs(client: &Client, record: &Record) -> Result<Vec<JobSummary>, CliError> {
+async fn jobs(client: &Client, record: &SweepRecord) -> Result<Vec<JobSummary>, CliError> {
     let job_ids: Vec<u32> = record.latest().into_iter().flatten().collect();
     if job_ids.is_empty() {
         return Ok(vec![]);
@@ -116,10 +114,10 @@ async fn jobs(client: &Client, record: &Record) -> Result<Vec<JobSummary>, CliEr
     Ok(client.list_jobs(ListJobsRequest { job_ids, ..Default::default() }).await?)
 }
 
-fn table(args: &TuneArgs) -> Result<(Record, Table), CliError> {
-    let record = Record::read(&args.dir)?;
+fn table(args: &TuneArgs) -> Result<(SweepRecord, SweepResults), CliError> {
+    let record = SweepRecord::read(&args.dir)?;
     let jobs = with(&args.home, async |client| jobs(client, &record).await)?;
-    let table = Table::new(&record, jobs);
+    let table = SweepResults::new(&record, jobs);
     Ok((record, table))
 }
 
@@ -151,7 +149,7 @@ fn status(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 
 fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let folder = &args.sweep.dir;
-    let mut record = Record::read(folder)?;
+    let mut record = SweepRecord::read(folder)?;
     with(&args.sweep.home, async |client| {
         let jobs = jobs(client, &record).await?;
         let has_failed = |job: &&JobSummary| matches!(job.phase(), JobPhase::Failed | JobPhase::TimedOut);
@@ -164,7 +162,7 @@ fn retry(args: &TuneRetryArgs, terminal: &Terminal) -> Result<Exit, CliError> {
         // As it was submitted, whatever has become of the file since; with its secrets, which only the head has.
         let count = failed.len();
         let ids = client.resubmit(first, failed.clone()).await?;
-        record.note(&ids, failed);
+        record.add(&ids, failed);
         record.write(folder)?;
         let job = ids.first().copied().unwrap_or_default();
         terminal.data(&format!("{job}\n"))?;
@@ -191,7 +189,11 @@ fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError
 }
 
 /// The stored metrics of a sweep's latest jobs.
-async fn curves(client: &Client, record: &Record, names: Vec<String>) -> Result<Vec<JobMetrics>, CliError> {
+async fn curves(
+    client: &Client,
+    record: &SweepRecord,
+    names: Vec<String>,
+) -> Result<Vec<JobMetrics>, CliError> {
     let job_ids: Vec<u32> = record.latest().into_iter().flatten().collect();
     if job_ids.is_empty() {
         return Ok(vec![]);
@@ -200,7 +202,7 @@ async fn curves(client: &Client, record: &Record, names: Vec<String>) -> Result<
 }
 
 fn cancel(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let record = Record::read(&args.dir)?;
+    let record = SweepRecord::read(&args.dir)?;
     with(&args.home, async |client| {
         let jobs = jobs(client, &record).await?;
         let open: Vec<u32> = jobs.iter().filter(|job| job.end_s <= 0.0).map(|job| job.job_id).collect();
@@ -225,24 +227,56 @@ fn cancel(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, CliError> {
 }
 
 fn report(args: &TuneReportArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let record = Record::read(&args.sweep.dir)?;
+    let record = SweepRecord::read(&args.sweep.dir)?;
     let (table, curves) = with(&args.sweep.home, async |client| {
         let jobs = jobs(client, &record).await?;
-        Ok((Table::new(&record, jobs), curves(client, &record, vec![]).await?))
+        Ok((SweepResults::new(&record, jobs), curves(client, &record, vec![]).await?))
     })?;
     let path = args.out.clone().unwrap_or_else(|| args.sweep.dir.join("report.html"));
     let page = wharf_report::html::sweep_page(&record.name, &table.to_page(&record, &curves));
-    store::put(&path, &page)?;
+    wharf_staging::write(&path, &page)?;
     terminal.note(&format!("wrote {}", path.display()));
     Ok(Exit::Ok)
 }
 
-fn tell(table: &Table, terminal: &Terminal) -> Result<Exit, CliError> {
+fn tell(results: &SweepResults, terminal: &Terminal) -> Result<Exit, CliError> {
+    let columns = results.header().into_iter().map(|name| Column::text(name, name)).collect();
+    let mut table = Table::new(columns);
+    results.cells().for_each(|cells| table.push(cells.iter().map(|cell| Cell::text(cell)).collect()));
     match terminal.format {
-        OutputFormat::Json => terminal.json(&table.to_json())?,
+        OutputFormat::Json => terminal.json(&results.to_json())?,
         OutputFormat::Plain => terminal.data(&table.to_plain())?,
-        OutputFormat::Csv => terminal.data(&table.to_csv()?)?,
+        OutputFormat::Csv => terminal.data(&csv(&table.to_plain()))?,
         OutputFormat::Table => terminal.data(&table.to_text())?,
     }
     Ok(Exit::Ok)
+}
+
+impl From<SweepFolderError> for CliError {
+    fn from(error: SweepFolderError) -> Self {
+        let kind = match &error {
+            SweepFolderError::Read { .. } | SweepFolderError::Malformed { .. } => ErrorKind::Input,
+            SweepFolderError::Folder { .. } => ErrorKind::Output,
+            SweepFolderError::Json(_) | SweepFolderError::Csv(_) => ErrorKind::Internal,
+            SweepFolderError::Write(_) => ErrorKind::Output,
+        };
+        let failed = Self::from_error(kind, &error);
+        match error {
+            SweepFolderError::Read { .. } => {
+                failed.hint("give the directory that `wharf tune start` has printed")
+            }
+            _ => failed,
+        }
+    }
+}
+
+impl From<SweepResultsError> for CliError {
+    fn from(error: SweepResultsError) -> Self {
+        match &error {
+            SweepResultsError::UnknownColumn { known, .. } => {
+                Self::from_error(ErrorKind::Usage, &error).hint(format!("known are {}", known.join(", ")))
+            }
+            SweepResultsError::NoValue => Self::from_error(ErrorKind::Input, &error),
+        }
+    }
 }

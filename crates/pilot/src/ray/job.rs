@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wharf_document::shell::{line, quote};
 use wharf_job::{FieldError, Job, JobError, Planned};
-use wharf_pilot::container::Within;
 use wharf_proto::JobSpec;
+
+use crate::container::Within;
 
 /// A job as Ray's Jobs API takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct RayJob {
+pub struct RayJob {
     /// Where the cluster's dashboard is.
     #[serde(skip)]
-    pub(crate) address: String,
+    pub address: String,
     /// A line of shell.
     entrypoint: String,
     runtime_env: RuntimeEnv,
@@ -38,7 +39,10 @@ fn is_zero(number: &u64) -> bool {
 
 impl RayJob {
     /// The job for Ray, where its executor is a Ray cluster.
-    pub(crate) fn of(planned: &Planned) -> Result<Option<Self>, JobError> {
+    ///
+    /// # Errors
+    /// [`JobError`] with the field that Ray has nothing for.
+    pub fn of(planned: &Planned) -> Result<Option<Self>, JobError> {
         ray_job(&planned.job, &planned.spec).map_err(|error| planned.refused(error))
     }
 }
@@ -146,7 +150,7 @@ const INHERITED: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
-/// Ray hands it to a shell: every word is quoted. A container's program is run by that shell in the place of the command.
+/// The line for Ray's shell: every word is quoted. A container's program is run by that shell in the place of the command.
 fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Result<String, FieldError> {
     let words: Vec<String> = job.command.iter().flat_map(|words| words.0.clone()).collect();
     let words = match within {
@@ -171,18 +175,22 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str) -> Result<Value, String> {
+    fn converted(text: &str) -> Result<Value, FieldError> {
         let job = Job::decode(&Node::from_yaml(text).unwrap(), "").unwrap();
         let container = job.container.as_ref().map(|container| container.to_wire(|path| path.into()));
         let venv = job.activate.iter().filter_map(|activate| activate.venv.as_deref());
         let activate = venv.map(|venv| format!(". {venv}/bin/activate")).collect();
         let spec = JobSpec { name: "train".into(), container, activate, ..JobSpec::default() };
-        let ray = ray_job(&job, &spec).map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))?;
-        Ok(json!(ray))
+        ray_job(&job, &spec).map(|ray| json!(ray))
+    }
+
+    fn refusal(text: &str) -> String {
+        let FieldError { field, message, .. } = converted(text).unwrap_err();
+        format!("{field}: {message}")
     }
 
     #[test]
-    fn a_container_wraps_the_entry_point() {
+    fn container_wraps_the_entry_point() {
         let text = "
 executor: {ray: x}
 command: [python, 'a b.py']
@@ -190,7 +198,7 @@ workdir: /data
 env: {A: '1', PATH: /in}
 container: {image: 'img:1', runtime: podman}
 ";
-        let ray = told(text).unwrap();
+        let ray = converted(text).unwrap();
         assert_eq!(ray["runtime_env"]["env_vars"], json!({ "A": "1" }), "PATH is for the container alone");
         let entrypoint = wharf_document::shell::split(ray["entrypoint"].as_str().unwrap()).unwrap();
         let expected = [
@@ -205,15 +213,12 @@ container: {image: 'img:1', runtime: podman}
         ];
         assert_eq!(entrypoint, expected);
         let named = text.replace("runtime: podman", "runtime: podman, name: box");
-        assert_eq!(
-            told(&named).unwrap_err(),
-            "container.name: only Wharf's own workers can do that; leave it out"
-        );
+        assert_eq!(refusal(&named), "container.name: only Wharf's own workers can do that; leave it out");
     }
 
     #[test]
-    fn ray_is_told_what_it_can_do() {
-        assert_eq!(told("command: python t.py").unwrap(), Value::Null, "it is for the head's workers");
+    fn job_is_converted_to_ray_s_fields() {
+        assert_eq!(converted("command: python t.py").unwrap(), Value::Null, "it is for the head's workers");
         let text = "
 executor: {ray: 'http://node1:8265'}
 command: [python, -c, 'print(\"a b\")']
@@ -232,11 +237,11 @@ activate: {venv: /v}
             "entrypoint_num_gpus": 2,
             "entrypoint_memory": 2u64 << 30,
         });
-        assert_eq!(told(text).unwrap(), expected);
+        assert_eq!(converted(text).unwrap(), expected);
     }
 
     #[test]
-    fn what_ray_cannot_do_is_refused_by_field() {
+    fn unsupported_field_is_refused_by_name() {
         for (field, value) in [
             ("array", "0-3"),
             ("time_limit", "1h"),
@@ -248,10 +253,10 @@ activate: {venv: /v}
             ("grace", "30s"),
             ("network_interface", "ib0"),
         ] {
-            let said = told(&format!("executor: {{ray: x}}\ncommand: a\n{field}: {value}\n")).unwrap_err();
+            let said = refusal(&format!("executor: {{ray: x}}\ncommand: a\n{field}: {value}\n"));
             assert_eq!(said, format!("{field}: not supported on an existing Ray cluster; remove it"));
         }
-        let said = told("executor: {ray: x}\ncommand: a\ngang: 2x4\n").unwrap_err();
+        let said = refusal("executor: {ray: x}\ncommand: a\ngang: 2x4\n");
         assert!(said.starts_with("gang.nodes: Ray runs the command on one of its nodes"), "{said}");
     }
 }

@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Method, Request, Uri};
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
-use wharf_tls::Web;
+use wharf_tls::{Web, exchange};
 
-use crate::error::CliError;
+use super::error::{NoResponse, RayError};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Larger answers are not taken.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// Time limit of a request.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Largest response.
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// Where a dashboard is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +26,8 @@ pub(super) struct Address {
 
 impl Address {
     /// Reads `http://host:8265`, or the same with https.
-    pub(super) fn parse(text: &str) -> Result<Self, CliError> {
-        let wrong = || {
-            CliError::usage(format!("`{text}` is not the address of a Ray dashboard"))
-                .hint("expected http://host:8265 or https://host")
-        };
+    pub(super) fn parse(text: &str) -> Result<Self, RayError> {
+        let wrong = || RayError::Address { text: text.to_owned() };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
@@ -52,41 +47,29 @@ impl Address {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Asks, and returns the status and the answer.
-    pub(super) async fn ask(
+    /// Sends a request, and returns the status and the body of the response.
+    pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
         token: Option<&str>,
-    ) -> Result<(u16, Vec<u8>), CliError> {
-        let failed = |error: &dyn std::error::Error| {
-            CliError::input(format!("the Ray cluster at {} does not answer: {error}", self.text())).hint(
-                "check that its dashboard runs: it needs `ray[default]`, and `--dashboard-host` for other machines",
-            )
-        };
-        let asked = timeout(PATIENCE, async {
-            let web = Web::new([]).map_err(|error| failed(&error))?;
-            let connected = web.connect(&self.host, self.port, self.is_tls, |_| true).await;
-            let stream = connected.map_err(|error| failed(&error))?;
-            let (mut sender, connection) =
-                http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-            let driver = tokio::spawn(connection);
+    ) -> Result<(u16, Bytes), RayError> {
+        let failed = |source: NoResponse| RayError::Unreached { address: self.text(), source };
+        let exchanged = timeout(PATIENCE, async {
+            let web = Web::new([])?;
+            let stream = web.connect(&self.host, self.port, self.is_tls, |_| true).await?;
             let mut request = Request::builder().method(method).uri(path).header(HOST, self.text());
             request = request.header(CONTENT_TYPE, "application/json");
             request = request.header(USER_AGENT, concat!("wharf/", env!("CARGO_PKG_VERSION")));
             if let Some(token) = token {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
             }
-            let request = request.body(Full::new(Bytes::from(body))).map_err(|error| failed(&error))?;
-            let answer = sender.send_request(request).await.map_err(|error| failed(&error))?;
-            let status = answer.status().as_u16();
-            let read = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let read = read.map_err(|error| failed(error.as_ref()))?;
-            driver.abort();
-            Ok((status, read.to_bytes().to_vec()))
+            let request = request.body(Full::new(Bytes::from(body)))?;
+            let response = exchange(stream, request, RESPONSE_BYTES_MAX).await?;
+            Ok((response.status().as_u16(), response.into_body()))
         });
-        asked.await.unwrap_or_else(|elapsed| Err(failed(&elapsed)))
+        exchanged.await.unwrap_or(Err(NoResponse::Silent)).map_err(failed)
     }
 }
 
