@@ -92,19 +92,12 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     if row.is_bad {
         return None;
     }
-    let devices = devices?;
     let Workload { model, batch_size } = Workload::from_label(label?);
     Some(JobSpec {
         name: name?.into(),
         user: None,
         submit: submit?,
-        gang: Gang {
-            devices,
-            devices_min: devices,
-            devices_max: devices,
-            device_types: shared.list(None),
-            needs: None,
-        },
+        gang: Gang { device_types: shared.list(None), ..Gang::fixed(devices?) },
         iterations: iterations?,
         iteration_ms: 0.0,
         duration_s: None,

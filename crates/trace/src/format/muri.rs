@@ -85,18 +85,11 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     if row.is_bad {
         return None;
     }
-    let devices = devices?;
     Some(JobSpec {
         name: name?.into(),
         user: None,
         submit: submit?,
-        gang: Gang {
-            devices,
-            devices_min: devices,
-            devices_max: devices,
-            device_types: shared.list(None),
-            needs: None,
-        },
+        gang: Gang { device_types: shared.list(None), ..Gang::fixed(devices?) },
         iterations: iterations?,
         iteration_ms: iteration_ms?,
         duration_s,
