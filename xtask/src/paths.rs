@@ -16,22 +16,22 @@ const ROOTS: [&str; 8] =
 pub(crate) fn check(root: &Path, complaints: &mut Complaints) {
     for document in DOCUMENTS {
         let text = fs::read_to_string(root.join(document)).unwrap_or_default();
-        for (line, path) in paths(&text).filter(|(_, path)| !root.join(path).exists()) {
+        for (line, path) in paths(&text).into_iter().filter(|(_, path)| !root.join(path).exists()) {
             complaints.push(format!("{document}:{line}: there is no `{path}`"));
         }
     }
 }
 
 /// Paths in backticks with their lines, without those that have placeholders (`NAME`) or patterns.
-fn paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let in_line = |(index, line): (usize, &'_ str)| {
-        let quoted: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
-        quoted.into_iter().map(move |path| (index + 1, path))
-    };
+fn paths(text: &str) -> Vec<(usize, &str)> {
     let is_path = |path: &str| ROOTS.iter().any(|start| path.starts_with(start));
     let is_pattern = |path: &str| path.contains("NAME") || path.contains(['*', '<', '{', ' ']);
-    let lines: Vec<(usize, &str)> = text.lines().enumerate().flat_map(in_line).collect();
-    lines.into_iter().filter(move |(_, path)| is_path(path) && !is_pattern(path))
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let quoted = line.split('`').skip(1).step_by(2);
+        found.extend(quoted.filter(|path| is_path(path) && !is_pattern(path)).map(|path| (index + 1, path)));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -41,6 +41,6 @@ mod tests {
     #[test]
     fn paths_are_those_in_backticks_from_the_root() {
         let text = "`crates/a/b.rs` and `mod.rs`\ncrates/c `crates/NAME.rs` `docs/x.md`, `tools/*`\n";
-        assert_eq!(paths(text).collect::<Vec<_>>(), [(1, "crates/a/b.rs"), (2, "docs/x.md")]);
+        assert_eq!(paths(text), [(1, "crates/a/b.rs"), (2, "docs/x.md")]);
     }
 }
