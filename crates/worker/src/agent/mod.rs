@@ -288,6 +288,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn tell_ended(&mut self, task: TaskKey, exit: Exit) {
+        tracing::debug!(%task, code = exit.code, signal = exit.signal, "task ended");
         self.sharing.ended(task);
         self.execs.end_task(task);
         self.tell(from_worker::Message::Ended(exit.to_message(task)));
@@ -502,6 +503,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             ));
         }
         let start = Box::new(start);
+        tracing::debug!(%task, devices = ?launch.devices, rank = launch.rank, "task requested");
         self.tasks.entry(task).or_insert_with(|| Known::new(Some(start.clone())));
         // The supervisor decides what is known already: it may know more.
         self.supervisor.ask(Request::Start(start));
