@@ -52,7 +52,10 @@ fn fields(event: &Event) -> (&'static str, Value) {
         Event::JobNoted(reason) => ("job_noted", json!({ "reason": reason })),
         Event::JobCaused(caused) => {
             let mut fields = json!({ "cause": caused.cause().word() });
-            add(&mut fields, [("node", caused.node.map(Value::from)), ("code", caused.code.map(Value::from))]);
+            add(
+                &mut fields,
+                [("node", caused.node.map(Value::from)), ("code", caused.code.map(Value::from))],
+            );
             ("job_caused", fields)
         }
         Event::JobSignalled(signal) => ("job_signalled", json!({ "signal": signal })),

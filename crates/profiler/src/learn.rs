@@ -47,9 +47,9 @@ fn add(detail: &JobDetail, nodes: &[NodeSummary], sums: &mut BTreeMap<Key, Sum>)
         if timed.span_s <= 0.0 || timed.iterations <= 0.0 {
             continue;
         }
-        let plan = timed.plan.map(|plan| {
-            plan_name(Plan { stages: plan.stages, data: plan.data, tensor: plan.tensor })
-        });
+        let plan = timed
+            .plan
+            .map(|plan| plan_name(Plan { stages: plan.stages, data: plan.data, tensor: plan.tensor }));
         let place = Place {
             device_type: timed.device_type.as_str().into(),
             devices: timed.devices,

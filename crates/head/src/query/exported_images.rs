@@ -1,6 +1,8 @@
 //! Nodes and jobs of the engine as an export contains them.
 
-use wharf_core::{DeviceSet, GaveWay, JobId, JobImage, NodeImage, NodeShare, NodeSpec, Phase, Reshapes, Time};
+use wharf_core::{
+    DeviceSet, GaveWay, JobId, JobImage, NodeImage, NodeShare, NodeSpec, Phase, Reshapes, Time,
+};
 use wharf_proto::{JobPhase, Placement};
 
 use crate::jobs::wire as job_wire;
@@ -55,8 +57,7 @@ pub(super) fn of_job(image: &JobImage) -> wharf_proto::JobImage {
         Phase::Stopping => (JobPhase::Stopping, None),
         Phase::Ended(end) => (JobPhase::default(), Some(end)),
     };
-    let placement =
-        |shares: &[NodeShare]| Placement { shares: wire::to_devices(&of_shares(shares)) };
+    let placement = |shares: &[NodeShare]| Placement { shares: wire::to_devices(&of_shares(shares)) };
     let end = |end| wire::to_end(EndRecord::of(end));
     wharf_proto::JobImage {
         spec: Some(SpecRecord::of(&image.spec).to_wire()),
@@ -78,7 +79,9 @@ pub(super) fn of_job(image: &JobImage) -> wharf_proto::JobImage {
             chosen: wire::to_chosen(ChosenRecord::of(gave.chosen)).into(),
         }),
         gave_way_at_s: image.gave_way.map(|gave| gave.at.seconds()).unwrap_or_default(),
-        reshapes: Some(image.reshapes).filter(|counts| *counts != Reshapes::default()).map(job_wire::reshapes),
+        reshapes: Some(image.reshapes)
+            .filter(|counts| *counts != Reshapes::default())
+            .map(job_wire::reshapes),
         left: image.left.as_deref().map(placement),
         leaving_generation: image.leaving_generation,
         ending: image.ending.map(end),

@@ -107,7 +107,8 @@ impl Page {
 pub(crate) fn to_explain(jobs: &[JobSummary], most: u32) -> Vec<usize> {
     let waits = |job: &JobSummary| matches!(job.phase(), JobPhase::Waiting | JobPhase::Held);
     let mut arrays = BTreeSet::new();
-    let mut is_new = |job: &JobSummary| job.array_index.is_none() || arrays.insert((job.array_job, job.phase));
+    let mut is_new =
+        |job: &JobSummary| job.array_index.is_none() || arrays.insert((job.array_job, job.phase));
     let chosen = jobs.iter().enumerate().filter(|(_, job)| waits(job) && is_new(job)).map(|(index, _)| index);
     chosen.take(EXPLAINED_MAX.min(most as usize)).collect()
 }

@@ -33,7 +33,8 @@ pub(crate) fn export(
         }
         jobs.push(export_job(dispatcher, job, is_typed));
     }
-    let nodes = || (0..state.topology().nodes().len()).map(|index| state.node_image(NodeId::from_index(index)));
+    let nodes =
+        || (0..state.topology().nodes().len()).map(|index| state.node_image(NodeId::from_index(index)));
     let (mut node_texts, mut node_images) = (Vec::new(), Vec::new());
     if is_typed {
         node_images.extend(nodes().map(|image| exported_images::of_node(&image)));

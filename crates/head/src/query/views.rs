@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes};
 use wharf_proto::{
-    Cause, HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,
+    Cause, HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, NodeSummary, PolicyChange,
+    PolicyReply, Share, Wait, node_summary,
 };
 
 use crate::auth::{Identity, REDACTED};

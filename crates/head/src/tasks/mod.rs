@@ -327,7 +327,13 @@ impl Dispatcher {
                 if let Some(task) = ended.task {
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
                     let TaskId { job_id, generation } = task;
-                    tracing::debug!(job = job_id, generation, node = self.node_name(node), code, "task ended");
+                    tracing::debug!(
+                        job = job_id,
+                        generation,
+                        node = self.node_name(node),
+                        code,
+                        "task ended"
+                    );
                     let end = End {
                         code,
                         is_blameless: ended.is_blameless,

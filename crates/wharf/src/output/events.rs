@@ -133,9 +133,8 @@ mod tests {
 
     #[test]
     fn selection_follows_levels_and_targets() {
-        let enabled = |text: &str, target: &str, level: Level| {
-            selected(text).unwrap().would_enable(target, &level)
-        };
+        let enabled =
+            |text: &str, target: &str, level: Level| selected(text).unwrap().would_enable(target, &level);
         for (text, target, level, expected) in [
             ("info", "wharf_head::nodes", Level::INFO, true),
             ("info", "wharf_head::nodes", Level::DEBUG, false),
@@ -162,7 +161,10 @@ mod tests {
             Fields { message: "worker connected".to_owned(), others: others.into_iter().collect() }
         };
         let text = line(LogFormat::Text, "info", "wharf_head::nodes", fields());
-        assert!(text.ends_with(" info wharf_head::nodes: worker connected node=\"a\\nb\" session=7\n"), "{text}");
+        assert!(
+            text.ends_with(" info wharf_head::nodes: worker connected node=\"a\\nb\" session=7\n"),
+            "{text}"
+        );
         let json: Value =
             serde_json::from_str(&line(LogFormat::Json, "info", "wharf_head::nodes", fields())).unwrap();
         assert_eq!((&json["level"], &json["message"]), (&"info".into(), &"worker connected".into()));

@@ -31,7 +31,7 @@ use wharf_proto::{
 
 use crate::checkpoints::Released;
 use crate::devices::{self, Sharing};
-use crate::error::WorkerError;
+use crate::error::{WorkerError, with_causes};
 use crate::launch::{Launching, Prepared};
 use crate::supervisor::protocol::{Event, Fence, Hello, Request, Start};
 use crate::task::{Exit, TaskKey};
@@ -492,9 +492,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             return;
         }
         if self.sharing.concerns(&launch)
-            && let Err(reason) = self.sharing.begin(task, &mut launch).await
+            && let Err(error) = self.sharing.begin(task, &mut launch).await
         {
-            (self.notice)(Notice::SharedInTurns { reason });
+            (self.notice)(Notice::SharedInTurns { reason: with_causes(&error) });
         }
         let Prepared { start, other_user } = self.launching.prepare(&self.config, task, &launch);
         if let Some(user) = other_user {

@@ -6,8 +6,8 @@ use wharf_curve::Number;
 use wharf_proto::job_event::Event;
 use wharf_proto::recorded_end::Outcome;
 use wharf_proto::{
-    HistoryEntry, JobDetail, JobFilter, JobPhase, JobPlaced, JobSummary, JobTimed, JobWatched,
-    NodeDevices, NodeSummary,
+    HistoryEntry, JobDetail, JobFilter, JobPhase, JobPlaced, JobSummary, JobTimed, JobWatched, NodeDevices,
+    NodeSummary,
 };
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
@@ -229,7 +229,10 @@ fn timed_words(timed: &JobTimed) -> String {
 }
 
 fn watched_words(watched: &JobWatched) -> String {
-    let of = watched.total.filter(|total| *total > 0.0).map_or_else(String::new, |total| format!(" of {total:.0}"));
+    let of = watched
+        .total
+        .filter(|total| *total > 0.0)
+        .map_or_else(String::new, |total| format!(" of {total:.0}"));
     let done = (watched.iterations > 0.0)
         .then(|| format!("its trainer reported {:.0}{of} iterations", watched.iterations));
     let idle = (watched.watched_s > 0.0)

@@ -52,8 +52,7 @@ pub(in crate::commands) fn top(args: &TopArgs, terminal: &Terminal) -> Result<Ex
 async fn look(client: &Client, rates: &mut Rates, sort: Sort) -> Result<Frame, CliError> {
     let info = client.info().await?;
     let nodes = client.list_nodes().await?;
-    let request =
-        ListJobsRequest { live_only: true, explain_max: EXPLAIN_MAX, ..ListJobsRequest::default() };
+    let request = ListJobsRequest { live_only: true, explain_max: EXPLAIN_MAX, ..ListJobsRequest::default() };
     let jobs = client.list_jobs(request).await?;
     let now_s = unix_s();
     let policy = if info.policy.is_empty() { String::new() } else { format!(" · {}", info.policy) };
