@@ -21,6 +21,9 @@ use crate::{Access, ClientError, Connection, Locator};
 /// A list of a million jobs fits.
 const REPLY_BYTES_MAX: usize = 1 << 30;
 
+/// Jobs in a page of a list.
+const PAGE: u32 = 1000;
+
 /// How long an answer is asked for again where connections break, as they do while a head restarts.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Random bytes in the key of a request.
@@ -107,12 +110,21 @@ impl Client {
         Ok(self.answer(async |mut head| head.submit(request.clone()).await).await?.job_ids)
     }
 
-    /// Jobs that match a filter, by id.
+    /// Jobs that match a filter, by id, requested page by page.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_jobs(&self, filter: ListJobsRequest) -> Result<Vec<JobSummary>, ClientError> {
-        Ok(self.answer(async |mut head| head.list_jobs(filter.clone()).await).await?.jobs)
+        let mut request = ListJobsRequest { page_size: PAGE, ..filter };
+        let mut jobs = Vec::new();
+        loop {
+            let page = self.answer(async |mut head| head.list_jobs(request.clone()).await).await?;
+            let explained = page.jobs.iter().filter(|job| job.explanation.is_some()).count();
+            request.explain_max = request.explain_max.saturating_sub(explained as u32);
+            jobs.extend(page.jobs);
+            let Some(next_id) = page.next_id else { return Ok(jobs) };
+            request.from_id = next_id;
+        }
     }
 
     /// One job with its history.
@@ -120,7 +132,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn get_job(&self, job_id: u32) -> Result<JobDetail, ClientError> {
-        self.answer(async |mut head| head.get_job(GetJobRequest { job_id }).await).await
+        self.answer(async |mut head| head.get_job(GetJobRequest { job_id, typed: true }).await).await
     }
 
     /// Cancels, holds, releases, requeues or reprioritises jobs; tells which were left as they are.
@@ -193,7 +205,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
-        self.answer(async |mut head| head.export(ExportRequest { past_max }).await).await
+        self.answer(async |mut head| head.export(ExportRequest { past_max, typed: true }).await).await
     }
 
     /// Cordons, drains or resumes a node.
@@ -218,7 +230,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
-        let request = ListDetailsRequest { filter: Some(filter) };
+        let request = ListDetailsRequest { filter: Some(filter), typed: true };
         Ok(self.inner.clone().list_details(request).await?.into_inner())
     }
 

@@ -116,6 +116,9 @@ impl Log {
             pipe.take(ANSWER_MAX).read_to_end(&mut answer).await.map_err(failed)?;
         }
         let status = child.wait().await.map_err(failed)?;
+        // Without its arguments: they can contain secrets.
+        let (program, log_file) = (program.to_string_lossy(), self.path.display());
+        tracing::debug!(program = %program, code = code(status), log = %log_file, "program ended");
         let said = tail(&mut file, start).map_err(log)?;
         Ok(Ended { code: code(status), answer: String::from_utf8_lossy(&answer).into_owned(), said })
     }

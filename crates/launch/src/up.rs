@@ -278,6 +278,7 @@ async fn carry_out(
     let head_ip = visit.launcher.head().inner_address.clone();
     let stamp = record.stamp.clone();
     let env = [("WHARF_LAUNCH_STEP", stamp.as_str()), ("RAY_HEAD_IP", head_ip.as_str())];
+    tracing::info!(node = visit.node.name, %phase, "phase begins");
     match phase {
         Phase::Reach => {}
         Phase::Sync => work.files.copy(visit).await?,

@@ -2,24 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
 use wharf_client::{Client, ClientError};
 use wharf_core::Plan;
 use wharf_perf::{Locality, Place, Workload, plan_name};
 use wharf_profile::{Facts, Key, Records};
-use wharf_proto::{JobDetail, JobFilter, NodeSummary};
-
-/// A record of a job's history of how long its iterations took.
-#[derive(Debug, Deserialize)]
-struct Timed {
-    device_type: String,
-    devices: u32,
-    nodes: u32,
-    plan: Option<(u32, u32, u32)>,
-    iterations: f64,
-    span_s: f64,
-}
+use wharf_proto::job_event::Event;
+use wharf_proto::{JobDetail, JobFilter, JobTimed, NodeSummary};
 
 /// Runs that are alike, together.
 #[derive(Debug, Default)]
@@ -55,15 +43,17 @@ fn add(detail: &JobDetail, nodes: &[NodeSummary], sums: &mut BTreeMap<Key, Sum>)
     let batch_size = (spec.batch_size > 0).then_some(spec.batch_size);
     let workload = Workload { model: spec.model.as_str().into(), batch_size };
     for entry in &detail.history {
-        let Some(timed) = timed(&entry.what).filter(|timed| timed.span_s > 0.0 && timed.iterations > 0.0)
-        else {
+        let Some(Event::JobTimed(timed)) = entry.happened() else { continue };
+        if timed.span_s <= 0.0 || timed.iterations <= 0.0 {
             continue;
-        };
-        let plan = timed.plan.map(|(stages, data, tensor)| plan_name(Plan { stages, data, tensor }));
+        }
+        let plan = timed
+            .plan
+            .map(|plan| plan_name(Plan { stages: plan.stages, data: plan.data, tensor: plan.tensor }));
         let place = Place {
             device_type: timed.device_type.as_str().into(),
             devices: timed.devices,
-            locality: locality(&timed, nodes),
+            locality: locality(timed, nodes),
         };
         let key = Key { workload: workload.clone(), place, plan: plan.unwrap_or_default(), beside: vec![] };
         let sum = sums.entry(key).or_default();
@@ -74,13 +64,8 @@ fn add(detail: &JobDetail, nodes: &[NodeSummary], sums: &mut BTreeMap<Key, Sum>)
     }
 }
 
-fn timed(what: &str) -> Option<Timed> {
-    let record: Value = serde_json::from_str(what).ok()?;
-    serde_json::from_value(record.get("job_timed")?.clone()).ok()
-}
-
 /// Whether the devices lay on more nodes than would have held them.
-fn locality(timed: &Timed, nodes: &[NodeSummary]) -> Locality {
+fn locality(timed: &JobTimed, nodes: &[NodeSummary]) -> Locality {
     let largest =
         nodes.iter().filter(|node| node.device_type == timed.device_type).map(|node| node.devices).max();
     let needed = timed.devices.div_ceil(largest.unwrap_or(timed.devices).max(1));
@@ -101,12 +86,16 @@ fn facts(sum: &Sum) -> Facts {
 
 #[cfg(test)]
 mod tests {
-    use wharf_proto::{HistoryEntry, JobSpec, JobSummary};
+    use wharf_proto::{HistoryEntry, JobEvent, JobSpec, JobSummary, NoDetails, Plan as WirePlan};
 
     use super::*;
 
-    fn detail(job_id: u32, model: &str, history: &[&str]) -> JobDetail {
-        let entry = |what: &&str| HistoryEntry { time_s: 1.7e9, what: (*what).to_owned() };
+    fn detail(job_id: u32, model: &str, history: &[Option<Event>]) -> JobDetail {
+        let entry = |event: &Option<Event>| HistoryEntry {
+            time_s: 1.7e9,
+            event: Some(JobEvent { job_id, event: event.clone() }),
+            ..HistoryEntry::default()
+        };
         JobDetail {
             summary: Some(JobSummary { job_id, ..JobSummary::default() }),
             spec: Some(JobSpec { model: model.to_owned(), batch_size: 64, ..JobSpec::default() }),
@@ -118,18 +107,22 @@ mod tests {
     #[test]
     fn runs_that_are_alike_count_together() {
         let timed = |nodes: u32, iterations: f64, span_s: f64| {
-            format!(
-                r#"{{"job_timed":{{"job":0,"device_type":"a40","devices":2,"nodes":{nodes},"plan":[2,1,1],"iterations":{iterations:?},"span_s":{span_s:?}}}}}"#
-            )
+            Some(Event::JobTimed(JobTimed {
+                device_type: "a40".to_owned(),
+                devices: 2,
+                nodes,
+                plan: Some(WirePlan { stages: 2, data: 1, tensor: 1 }),
+                iterations,
+                span_s,
+            }))
         };
         let node = NodeSummary { device_type: "a40".to_owned(), devices: 2, ..NodeSummary::default() };
         let mut sums = BTreeMap::new();
         for (job, model, runs) in [
             (3, "gpt-1.3b", [timed(1, 10.0, 5.0), timed(1, 30.0, 5.0)]),
-            (4, "gpt-1.3b", [timed(2, 10.0, 20.0), r#"{"job_held":{"job":4}}"#.to_owned()]),
-            (5, "", [timed(1, 10.0, 1.0), "no record".to_owned()]),
+            (4, "gpt-1.3b", [timed(2, 10.0, 20.0), Some(Event::JobHeld(NoDetails {}))]),
+            (5, "", [timed(1, 10.0, 1.0), None]),
         ] {
-            let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
             add(&detail(job, model, &runs), std::slice::from_ref(&node), &mut sums);
         }
         let found: Vec<(Locality, String, f64)> = sums

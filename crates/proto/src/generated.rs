@@ -779,6 +779,9 @@ pub struct JobSummary {
     /// What else is to be known about it, such as a metric that is NaN.
     #[prost(string, repeated, tag = "210")]
     pub remarks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The answer of Explain, of waiting jobs where the request asks for it.
+    #[prost(string, optional, tag = "240")]
+    pub explanation: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reshapes {
@@ -800,12 +803,13 @@ pub struct Reshapes {
 pub struct JobFilter {
     #[prost(enumeration = "JobPhase", repeated, tag = "1")]
     pub phases: ::prost::alloc::vec::Vec<i32>,
-    #[prost(string, tag = "2")]
-    pub user: ::prost::alloc::string::String,
-    #[prost(string, tag = "3")]
-    pub account: ::prost::alloc::string::String,
-    #[prost(string, tag = "4")]
-    pub pool: ::prost::alloc::string::String,
+    /// Absent: any. Empty: jobs without one.
+    #[prost(string, optional, tag = "2")]
+    pub user: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub account: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub pool: ::core::option::Option<::prost::alloc::string::String>,
     /// With `*` for any letters and `?` for one; without either, a part of the name.
     #[prost(string, tag = "5")]
     pub name: ::prost::alloc::string::String,
@@ -840,16 +844,32 @@ pub struct ListJobsRequest {
     /// Beside what the other fields say.
     #[prost(message, optional, tag = "60")]
     pub filter: ::core::option::Option<JobFilter>,
+    /// Jobs in the reply at most; 0: all that match, for clients without pages.
+    #[prost(uint32, tag = "240")]
+    pub page_size: u32,
+    /// Jobs with this id and above only: the `next_id` of the page before.
+    #[prost(uint32, tag = "241")]
+    pub from_id: u32,
+    /// Waiting jobs that the reply explains at most; elements of one array count once.
+    #[prost(uint32, tag = "242")]
+    pub explain_max: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListJobsReply {
+    /// By id.
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobSummary>,
+    /// Where the next page begins; absent: there is none.
+    #[prost(uint32, optional, tag = "240")]
+    pub next_id: ::core::option::Option<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetJobRequest {
     #[prost(uint32, tag = "1")]
     pub job_id: u32,
+    /// History entries have `event` instead of `what`.
+    #[prost(bool, tag = "240")]
+    pub typed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobDetail {
@@ -870,8 +890,443 @@ pub struct JobDetail {
 pub struct HistoryEntry {
     #[prost(double, tag = "1")]
     pub time_s: f64,
+    /// The event as JSON, for clients that do not request typed events; empty otherwise.
     #[prost(string, tag = "2")]
     pub what: ::prost::alloc::string::String,
+    /// For clients that request typed events; absent from heads that have none.
+    #[prost(message, optional, tag = "240")]
+    pub event: ::core::option::Option<JobEvent>,
+}
+/// An event in the history of a job. Nodes are numbers, in the order of ListNodesRequest.all; times are seconds since
+/// InfoReply.epoch_s.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobEvent {
+    /// The job, or the first job of its array.
+    #[prost(uint32, tag = "1")]
+    pub job_id: u32,
+    #[prost(
+        oneof = "job_event::Event",
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30"
+    )]
+    pub event: ::core::option::Option<job_event::Event>,
+}
+/// Nested message and enum types in `JobEvent`.
+pub mod job_event {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        #[prost(message, tag = "2")]
+        JobSubmitted(super::RecordedSpec),
+        #[prost(message, tag = "3")]
+        ArraySubmitted(super::ArraySubmitted),
+        #[prost(message, tag = "4")]
+        JobPlaced(super::JobPlaced),
+        #[prost(message, tag = "5")]
+        JobLaunched(super::JobLaunched),
+        /// The seconds of an iteration from now on.
+        #[prost(double, tag = "6")]
+        JobRated(f64),
+        /// The iterations in its latest checkpoint.
+        #[prost(double, tag = "7")]
+        JobSaved(f64),
+        #[prost(message, tag = "8")]
+        JobGaveWay(super::GaveWay),
+        #[prost(message, tag = "9")]
+        JobStopping(super::JobStopping),
+        /// The job that gets its devices.
+        #[prost(uint32, tag = "10")]
+        JobReplaced(u32),
+        /// The iterations in the checkpoint that it continues from.
+        #[prost(double, tag = "11")]
+        JobStopped(f64),
+        #[prost(message, tag = "12")]
+        JobHeld(super::NoDetails),
+        #[prost(message, tag = "13")]
+        JobReleased(super::NoDetails),
+        /// The new priority.
+        #[prost(int32, tag = "14")]
+        JobReprioritised(i32),
+        #[prost(message, tag = "15")]
+        JobEnded(super::RecordedEnd),
+        #[prost(message, tag = "16")]
+        HoldWanted(super::NoDetails),
+        #[prost(message, tag = "17")]
+        HoldLifted(super::NoDetails),
+        #[prost(message, tag = "18")]
+        JobRetried(super::NoDetails),
+        /// The worker's reason why a task could not be run.
+        #[prost(string, tag = "19")]
+        JobNoted(::prost::alloc::string::String),
+        #[prost(message, tag = "20")]
+        JobCaused(super::JobCaused),
+        /// The signal that ended the run.
+        #[prost(int32, tag = "21")]
+        JobSignalled(i32),
+        /// What was found out about a job without progress.
+        #[prost(string, tag = "22")]
+        JobStalled(::prost::alloc::string::String),
+        /// The time until which it waits.
+        #[prost(double, tag = "23")]
+        JobDelayed(f64),
+        #[prost(message, tag = "24")]
+        JobWatched(super::JobWatched),
+        #[prost(message, tag = "25")]
+        JobMeasured(super::JobMeasured),
+        #[prost(message, tag = "26")]
+        JobTimed(super::JobTimed),
+        #[prost(message, tag = "27")]
+        JobPlanned(super::JobPlanned),
+        #[prost(message, tag = "28")]
+        JobAmended(super::JobAmended),
+        #[prost(message, tag = "29")]
+        JobChanged(super::RequestedChange),
+        #[prost(message, tag = "30")]
+        ArrayChanged(super::RequestedChange),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoDetails {}
+/// A job's request as the scheduling engine has it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecordedSpec {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub user: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(double, tag = "3")]
+    pub submit_s: f64,
+    #[prost(uint32, tag = "4")]
+    pub devices: u32,
+    #[prost(uint32, tag = "5")]
+    pub devices_min: u32,
+    #[prost(uint32, tag = "6")]
+    pub devices_max: u32,
+    #[prost(string, repeated, tag = "7")]
+    pub device_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(double, tag = "8")]
+    pub iterations: f64,
+    #[prost(double, tag = "9")]
+    pub iteration_ms: f64,
+    #[prost(double, optional, tag = "10")]
+    pub duration_s: ::core::option::Option<f64>,
+    #[prost(string, optional, tag = "11")]
+    pub model: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, optional, tag = "12")]
+    pub batch_size: ::core::option::Option<u32>,
+    #[prost(int32, tag = "13")]
+    pub priority: i32,
+    #[prost(double, tag = "14")]
+    pub weight: f64,
+    #[prost(double, optional, tag = "15")]
+    pub deadline_s: ::core::option::Option<f64>,
+    #[prost(message, optional, tag = "16")]
+    pub needs: ::core::option::Option<RecordedNeeds>,
+    #[prost(uint32, optional, tag = "17")]
+    pub array_index: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "18")]
+    pub stages: ::core::option::Option<Stages>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedNeeds {
+    #[prost(uint32, optional, tag = "1")]
+    pub nodes: ::core::option::Option<u32>,
+    #[prost(string, optional, tag = "2")]
+    pub pool: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub node: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "4")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "5")]
+    pub reservation: ::core::option::Option<::prost::alloc::string::String>,
+    /// For each device.
+    #[prost(uint32, tag = "6")]
+    pub cpus: u32,
+    #[prost(uint64, tag = "7")]
+    pub memory_mib: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ArraySubmitted {
+    #[prost(message, optional, tag = "1")]
+    pub spec: ::core::option::Option<RecordedSpec>,
+    #[prost(message, repeated, tag = "2")]
+    pub indexes: ::prost::alloc::vec::Vec<IndexRange>,
+}
+/// Consecutive indexes of an array, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IndexRange {
+    #[prost(uint32, tag = "1")]
+    pub first: u32,
+    #[prost(uint32, tag = "2")]
+    pub last: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobPlaced {
+    #[prost(uint32, tag = "1")]
+    pub generation: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub shares: ::prost::alloc::vec::Vec<NodeDevices>,
+}
+/// Devices of one node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeDevices {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub devices: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct JobLaunched {
+    #[prost(double, tag = "1")]
+    pub ready_s: f64,
+    #[prost(double, tag = "2")]
+    pub iteration_s: f64,
+}
+/// A job makes room for another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GaveWay {
+    /// Absent: for several others.
+    #[prost(uint32, optional, tag = "1")]
+    pub to: ::core::option::Option<u32>,
+    #[prost(enumeration = "gave_way::Chosen", tag = "2")]
+    pub chosen: i32,
+}
+/// Nested message and enum types in `GaveWay`.
+pub mod gave_way {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Chosen {
+        LastInOrder = 0,
+        LowestPriority = 1,
+        LeastUnsavedWork = 2,
+        FewestDevices = 3,
+        AboveShare = 4,
+        NotInRound = 5,
+        Opportunistic = 6,
+        Reshaped = 7,
+    }
+    impl Chosen {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::LastInOrder => "LAST_IN_ORDER",
+                Self::LowestPriority => "LOWEST_PRIORITY",
+                Self::LeastUnsavedWork => "LEAST_UNSAVED_WORK",
+                Self::FewestDevices => "FEWEST_DEVICES",
+                Self::AboveShare => "ABOVE_SHARE",
+                Self::NotInRound => "NOT_IN_ROUND",
+                Self::Opportunistic => "OPPORTUNISTIC",
+                Self::Reshaped => "RESHAPED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "LAST_IN_ORDER" => Some(Self::LastInOrder),
+                "LOWEST_PRIORITY" => Some(Self::LowestPriority),
+                "LEAST_UNSAVED_WORK" => Some(Self::LeastUnsavedWork),
+                "FEWEST_DEVICES" => Some(Self::FewestDevices),
+                "ABOVE_SHARE" => Some(Self::AboveShare),
+                "NOT_IN_ROUND" => Some(Self::NotInRound),
+                "OPPORTUNISTIC" => Some(Self::Opportunistic),
+                "RESHAPED" => Some(Self::Reshaped),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobStopping {
+    #[prost(enumeration = "job_stopping::Why", tag = "1")]
+    pub why: i32,
+}
+/// Nested message and enum types in `JobStopping`.
+pub mod job_stopping {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Why {
+        Preempted = 0,
+        Moved = 1,
+        NodeLost = 2,
+        Cancelled = 3,
+        TimeLimit = 4,
+        Requeued = 5,
+    }
+    impl Why {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Preempted => "PREEMPTED",
+                Self::Moved => "MOVED",
+                Self::NodeLost => "NODE_LOST",
+                Self::Cancelled => "CANCELLED",
+                Self::TimeLimit => "TIME_LIMIT",
+                Self::Requeued => "REQUEUED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "PREEMPTED" => Some(Self::Preempted),
+                "MOVED" => Some(Self::Moved),
+                "NODE_LOST" => Some(Self::NodeLost),
+                "CANCELLED" => Some(Self::Cancelled),
+                "TIME_LIMIT" => Some(Self::TimeLimit),
+                "REQUEUED" => Some(Self::Requeued),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedEnd {
+    #[prost(enumeration = "recorded_end::Outcome", tag = "1")]
+    pub outcome: i32,
+    /// Of FAILED.
+    #[prost(int32, tag = "2")]
+    pub exit_code: i32,
+}
+/// Nested message and enum types in `RecordedEnd`.
+pub mod recorded_end {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Outcome {
+        Finished = 0,
+        Failed = 1,
+        Cancelled = 2,
+        TimedOut = 3,
+        /// No node can hold it.
+        Rejected = 4,
+    }
+    impl Outcome {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Finished => "FINISHED",
+                Self::Failed => "FAILED",
+                Self::Cancelled => "CANCELLED",
+                Self::TimedOut => "TIMED_OUT",
+                Self::Rejected => "REJECTED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "FINISHED" => Some(Self::Finished),
+                "FAILED" => Some(Self::Failed),
+                "CANCELLED" => Some(Self::Cancelled),
+                "TIMED_OUT" => Some(Self::TimedOut),
+                "REJECTED" => Some(Self::Rejected),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobCaused {
+    #[prost(enumeration = "Cause", tag = "1")]
+    pub cause: i32,
+    #[prost(uint32, optional, tag = "2")]
+    pub node: ::core::option::Option<u32>,
+    #[prost(int32, optional, tag = "3")]
+    pub code: ::core::option::Option<i32>,
+}
+/// Usage of a run that is over.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct JobWatched {
+    #[prost(double, tag = "1")]
+    pub watched_s: f64,
+    #[prost(double, tag = "2")]
+    pub idle_s: f64,
+    #[prost(double, tag = "3")]
+    pub iterations: f64,
+    #[prost(double, optional, tag = "4")]
+    pub total: ::core::option::Option<f64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobMeasured {
+    #[prost(btree_map = "string, double", tag = "1")]
+    pub metrics: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        f64,
+    >,
+    #[prost(string, repeated, tag = "2")]
+    pub remarks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobTimed {
+    #[prost(string, tag = "1")]
+    pub device_type: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub devices: u32,
+    #[prost(uint32, tag = "3")]
+    pub nodes: u32,
+    #[prost(message, optional, tag = "4")]
+    pub plan: ::core::option::Option<Plan>,
+    #[prost(double, tag = "5")]
+    pub iterations: f64,
+    #[prost(double, tag = "6")]
+    pub span_s: f64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobPlanned {
+    /// Absent: as the job likes.
+    #[prost(message, optional, tag = "1")]
+    pub plan: ::core::option::Option<Plan>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobAmended {
+    /// 0: no limit.
+    #[prost(double, optional, tag = "1")]
+    pub time_limit_s: ::core::option::Option<f64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub steps: ::prost::alloc::vec::Vec<StepSummary>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestedChange {
+    #[prost(string, tag = "1")]
+    pub change: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetricsRequest {
@@ -1051,6 +1506,9 @@ pub struct Refusal {
 pub struct ListDetailsRequest {
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<JobFilter>,
+    /// As in GetJobRequest.
+    #[prost(bool, tag = "240")]
+    pub typed: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct UsageRequest {
@@ -1508,6 +1966,9 @@ pub struct ExportRequest {
     /// How many of the jobs that are over are wanted at most, the latest.
     #[prost(uint32, tag = "1")]
     pub past_max: u32,
+    /// Nodes and jobs have messages instead of JSON.
+    #[prost(bool, tag = "240")]
+    pub typed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Exported {
@@ -1518,7 +1979,7 @@ pub struct Exported {
     pub epoch_unix_s: f64,
     #[prost(message, repeated, tag = "3")]
     pub policies: ::prost::alloc::vec::Vec<PolicyChange>,
-    /// Images in the journal's own form, which is JSON.
+    /// Nodes as JSON, by number, for clients that do not request messages.
     #[prost(string, repeated, tag = "4")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// By id.
@@ -1529,11 +1990,15 @@ pub struct Exported {
     pub limits: ::prost::alloc::string::String,
     #[prost(double, tag = "71")]
     pub limits_applied_s: f64,
+    /// By number.
+    #[prost(message, repeated, tag = "240")]
+    pub node_images: ::prost::alloc::vec::Vec<NodeImage>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExportedJob {
     #[prost(uint32, tag = "1")]
     pub job_id: u32,
+    /// The job's state as JSON, for clients that do not request messages; empty otherwise.
     #[prost(string, tag = "2")]
     pub image: ::prost::alloc::string::String,
     /// Jobs whose ends it waits for.
@@ -1551,6 +2016,89 @@ pub struct ExportedJob {
     /// The first element of its array, or itself.
     #[prost(uint32, tag = "50")]
     pub array_job: u32,
+    #[prost(message, optional, tag = "240")]
+    pub state: ::core::option::Option<JobImage>,
+}
+/// A node in the scheduling engine.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeImage {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device_type: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub devices: u32,
+    #[prost(uint32, tag = "4")]
+    pub cpus: u32,
+    #[prost(uint32, tag = "5")]
+    pub memory_gib: u32,
+    #[prost(uint32, tag = "6")]
+    pub switch: u32,
+    #[prost(string, tag = "7")]
+    pub pool: ::prost::alloc::string::String,
+    #[prost(bool, tag = "8")]
+    pub is_there: bool,
+    #[prost(bool, tag = "9")]
+    pub is_cordoned: bool,
+    #[prost(bool, tag = "10")]
+    pub is_closed: bool,
+    #[prost(uint32, repeated, tag = "11")]
+    pub broken: ::prost::alloc::vec::Vec<u32>,
+}
+/// A job in the scheduling engine. Times are in seconds since Exported.epoch_unix_s.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobImage {
+    #[prost(message, optional, tag = "1")]
+    pub spec: ::core::option::Option<RecordedSpec>,
+    /// WAITING to STOPPING; without meaning where `outcome` is present.
+    #[prost(enumeration = "JobPhase", tag = "2")]
+    pub phase: i32,
+    /// Present: the job is over.
+    #[prost(message, optional, tag = "3")]
+    pub outcome: ::core::option::Option<RecordedEnd>,
+    #[prost(uint32, tag = "4")]
+    pub generation: u32,
+    #[prost(message, optional, tag = "5")]
+    pub placement: ::core::option::Option<Placement>,
+    #[prost(double, optional, tag = "6")]
+    pub first_start_s: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "7")]
+    pub end_s: ::core::option::Option<f64>,
+    #[prost(uint32, tag = "8")]
+    pub preemptions: u32,
+    #[prost(double, tag = "9")]
+    pub done: f64,
+    #[prost(double, tag = "10")]
+    pub since_s: f64,
+    /// Absent before the first launch.
+    #[prost(double, optional, tag = "11")]
+    pub iteration_s: ::core::option::Option<f64>,
+    #[prost(double, tag = "12")]
+    pub attained_s: f64,
+    #[prost(double, tag = "13")]
+    pub placed_at_s: f64,
+    #[prost(double, tag = "14")]
+    pub saved_at_s: f64,
+    /// The last time that it made room, and when that was.
+    #[prost(message, optional, tag = "15")]
+    pub gave_way: ::core::option::Option<GaveWay>,
+    #[prost(double, tag = "16")]
+    pub gave_way_at_s: f64,
+    #[prost(message, optional, tag = "17")]
+    pub reshapes: ::core::option::Option<Reshapes>,
+    /// The placement that it had before.
+    #[prost(message, optional, tag = "18")]
+    pub left: ::core::option::Option<Placement>,
+    #[prost(uint32, tag = "19")]
+    pub leaving_generation: u32,
+    /// What it ends with once its processes have stopped.
+    #[prost(message, optional, tag = "20")]
+    pub ending: ::core::option::Option<RecordedEnd>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Placement {
+    #[prost(message, repeated, tag = "1")]
+    pub shares: ::prost::alloc::vec::Vec<NodeDevices>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecInput {

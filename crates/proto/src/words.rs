@@ -1,6 +1,14 @@
 //! Values of the contract as people read them.
 
-use crate::{Cause, JobPhase};
+use crate::{Cause, HistoryEntry, JobPhase, job_event};
+
+impl HistoryEntry {
+    /// What happened; `None` from heads without typed events.
+    #[must_use]
+    pub fn happened(&self) -> Option<&job_event::Event> {
+        self.event.as_ref().and_then(|event| event.event.as_ref())
+    }
+}
 
 impl JobPhase {
     /// The phase in a word.

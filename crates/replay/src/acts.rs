@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde_json::Value;
 use wharf_core::{JobId, NodeShare, Time};
 use wharf_proto::HistoryEntry;
+use wharf_proto::job_event::Event;
+use wharf_proto::job_stopping::Why;
 use wharf_sim::Recorder;
 
 /// Acts of the simulator this close together have no order: they are one decision.
@@ -70,15 +71,15 @@ pub(crate) fn lived(job: usize, history: &[HistoryEntry], began_s: f64) -> Vec<M
     let mut acts = Vec::new();
     let mut places = Vec::new();
     for entry in history {
-        let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { continue };
-        let Some((name, record)) = record.into_iter().next() else { continue };
-        let act = match name.as_str() {
-            "job_placed" => {
-                places = serde_json::from_value(record["shares"].clone()).unwrap_or_default();
+        let act = match entry.happened() {
+            Some(Event::JobPlaced(placed)) => {
+                places = placed.shares.iter().map(|share| (share.node, share.devices.clone())).collect();
                 continue;
             }
-            "job_launched" => Act::Launch { job, places: places.clone() },
-            "job_stopping" if !matches!(record["why"].as_str(), Some("cancelled" | "time_limit")) => {
+            Some(Event::JobLaunched(_)) => Act::Launch { job, places: places.clone() },
+            Some(Event::JobStopping(stopping))
+                if !matches!(stopping.why(), Why::Cancelled | Why::TimeLimit) =>
+            {
                 Act::Preempt { job }
             }
             _ => continue,
@@ -132,6 +133,8 @@ pub fn shortest_gap_s(acts: &[Moment]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use wharf_proto::{JobEvent, JobLaunched, JobPlaced, JobStopping, NodeDevices, RecordedSpec};
+
     use super::*;
 
     fn start(job: usize) -> Act {
@@ -161,15 +164,25 @@ mod tests {
 
     #[test]
     fn history_becomes_acts() {
-        let entry = |time_s: f64, what: &str| HistoryEntry { time_s, what: what.to_owned() };
+        let entry = |time_s: f64, event: Event| HistoryEntry {
+            time_s,
+            event: Some(JobEvent { job_id: 0, event: Some(event) }),
+            ..HistoryEntry::default()
+        };
+        let placed = |generation: u32, shares: &[(u32, &[u32])]| {
+            let share = |&(node, devices): &(u32, &[u32])| NodeDevices { node, devices: devices.to_vec() };
+            Event::JobPlaced(JobPlaced { generation, shares: shares.iter().map(share).collect() })
+        };
+        let launched = || Event::JobLaunched(JobLaunched { ready_s: 3.0, iteration_s: 0.1 });
+        let stopping = |why: Why| Event::JobStopping(JobStopping { why: why.into() });
         let history = [
-            entry(101.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
-            entry(102.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
-            entry(103.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
-            entry(105.0, r#"{"job_stopping":{"job":0,"why":"moved"}}"#),
-            entry(107.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
-            entry(108.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
-            entry(109.0, r#"{"job_stopping":{"job":0,"why":"cancelled"}}"#),
+            entry(101.0, Event::JobSubmitted(RecordedSpec::default())),
+            entry(102.0, placed(1, &[(1, &[0, 3])])),
+            entry(103.0, launched()),
+            entry(105.0, stopping(Why::Moved)),
+            entry(107.0, placed(2, &[(0, &[0]), (1, &[1])])),
+            entry(108.0, launched()),
+            entry(109.0, stopping(Why::Cancelled)),
         ];
         let acts: Vec<String> =
             lived(7, &history, 100.0).iter().map(|(at, act)| format!("{at} {act}")).collect();

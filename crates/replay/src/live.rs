@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::{Client, unix_s};
 use wharf_core::{ClusterSpec, NodeSpec};
 use wharf_proto::change_jobs_request::Change;
+use wharf_proto::job_event::Event;
 use wharf_proto::{
     ChangeJobsRequest, Checkpoint, HistoryEntry, JobDetail, JobPhase, JobSpec, ListJobsRequest, LogsRequest,
     NodeSummary,
@@ -83,7 +84,7 @@ pub async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, ReplayE
             said.extend(part);
         }
         let said = String::from_utf8_lossy(&said).into_owned();
-        let placed_s = moment_of(&client.get_job(id).await?.history, "job_placed");
+        let placed_s = placed_at(&client.get_job(id).await?.history);
         let cost = placed_s.zip(began_at(&said)).map(|(placed_s, began_s)| (began_s - placed_s).max(0.0));
         costs.push(cost.filter(|_| ended.phase() == JobPhase::Finished).ok_or_else(|| {
             ReplayError::StartCost { phase: ended.phase().word(), output: said.trim().to_owned() }
@@ -93,10 +94,10 @@ pub async fn start_cost_s(client: &Client, folder: &Path) -> Result<f64, ReplayE
     Ok(costs[SAMPLES / 2])
 }
 
-/// When a record of that name was first written.
-fn moment_of(history: &[HistoryEntry], name: &str) -> Option<f64> {
-    let start = format!("{{\"{name}\"");
-    history.iter().find(|entry| entry.what.starts_with(&start)).map(|entry| entry.time_s)
+/// When a job was first placed.
+fn placed_at(history: &[HistoryEntry]) -> Option<f64> {
+    let placed = |entry: &&HistoryEntry| matches!(entry.happened(), Some(Event::JobPlaced(_)));
+    history.iter().find(placed).map(|entry| entry.time_s)
 }
 
 /// When the paced trainer says that it began, in seconds since the Unix epoch.

@@ -59,13 +59,22 @@ fn run(parsed: &Parsed) -> Exit {
             | args::Command::RayNode(_)
             | args::Command::Step(_)
     );
-    let watched = if is_apart { Ok(()) } else { interrupt::install() };
-    let done = watched.and_then(|()| commands::execute(cli, &terminal));
+    let begun = if is_apart { Ok(()) } else { interrupt::install().and_then(|()| log_events(&cli.command)) };
+    let done = begun.and_then(|()| commands::execute(cli, &terminal));
     interrupt::yield_to_interruption();
     match done {
         Ok(exit) => exit,
         Err(error) => tell(&error, terminal.styles()),
     }
+}
+
+/// Writes diagnostic events where they are requested, in the format of the command's log.
+fn log_events(command: &args::Command) -> Result<(), CliError> {
+    output::events::install(match command {
+        args::Command::Head(args) => args.log_format,
+        args::Command::Worker(args) => args.log_format,
+        _ => args::LogFormat::Text,
+    })
 }
 
 /// Says why the command failed, if it did: a reader of standard output that went away is no failure.

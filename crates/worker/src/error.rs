@@ -1,9 +1,16 @@
 //! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is told to the head instead.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
 use crate::launch::interface::UnknownInterface;
+
+/// An error with its causes, as the head and the log of a task receive it.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]

@@ -39,7 +39,7 @@ mod trainer;
 
 pub use agent::{Lifetime, end_tasks, run, run_with};
 pub use config::{Notice, Rehearsal, WorkerConfig};
-pub use container::{ContainerMount, ContainerRuntime, ContainerSettings};
+pub use container::{BadMount, ContainerMount, ContainerRuntime, ContainerSettings, UnknownRuntime};
 pub use devices::{Inventory, Source, Watch, memory_gib, processors};
 pub use error::{SupervisorError, WorkerError};
 pub use exec::{SessionTask, exec_session_main, keyed_session_main};

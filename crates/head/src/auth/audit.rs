@@ -150,6 +150,7 @@ impl Audit {
         status: &Status,
     ) {
         let address = address.map(|address| address.to_string()).unwrap_or_default();
+        tracing::info!(user = identity.map(|identity| &*identity.user), address, action, "request refused");
         let (origin, entry) = match identity {
             Some(identity) => (identity.id.clone(), Entry::of(identity, action, REFUSED, status.message())),
             None => {

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use wharf_job::check::is_name;
+use wharf_proto::job_event::Event;
 use wharf_proto::tonic::{Request, Status};
-use wharf_proto::{InfoReply, JobDetail, JobSpec, JobSummary, Role};
+use wharf_proto::{HistoryEntry, InfoReply, JobDetail, JobSpec, JobSummary, Role};
 
 use crate::jobs::secrets::mask;
 
@@ -173,7 +174,7 @@ impl Identity {
     pub(crate) fn redact(&self, mut detail: JobDetail) -> JobDetail {
         if let Some(summary) = detail.summary.take() {
             if !self.may_read(&summary.user) {
-                detail.history.iter_mut().for_each(|entry| redact_record(&mut entry.what));
+                detail.history.iter_mut().for_each(redact_entry);
                 detail.checkpoint_dir.clear();
             }
             detail.summary = Some(self.redact_summary(summary));
@@ -243,7 +244,15 @@ pub(crate) fn public_reason(summary: &JobSummary) -> String {
     if is_failure && !summary.reason.is_empty() { REDACTED.to_owned() } else { summary.reason.clone() }
 }
 
-/// Removes the text of a failure from a record of a job's history.
+/// Removes the text of a failure from a job's history.
+fn redact_entry(entry: &mut HistoryEntry) {
+    redact_record(&mut entry.what);
+    if let Some(Event::JobNoted(reason)) = entry.event.as_mut().and_then(|event| event.event.as_mut()) {
+        REDACTED.clone_into(reason);
+    }
+}
+
+/// Removes the text of a failure from a record of the journal.
 pub(crate) fn redact_record(record: &mut String) {
     if record.starts_with("{\"job_noted\"") {
         *record = serde_json::json!({ "job_noted": { "reason": REDACTED } }).to_string();
@@ -315,9 +324,11 @@ mod tests {
             activate: vec!["export KEY=hunter2".into()],
             ..JobSpec::default()
         };
-        let history = vec![wharf_proto::HistoryEntry {
+        let noted = Event::JobNoted("cannot open /data/hunter2".into());
+        let history = vec![HistoryEntry {
             what: r#"{"job_noted":{"job":3,"reason":"cannot open /data/hunter2"}}"#.into(),
-            ..wharf_proto::HistoryEntry::default()
+            event: Some(wharf_proto::JobEvent { job_id: 3, event: Some(noted) }),
+            ..HistoryEntry::default()
         }];
         let summary = JobSummary {
             user: "ann".into(),

@@ -160,7 +160,9 @@ impl Dispatcher {
         let (events, began) = (journal.pending_count(), Instant::now());
         journal.commit()?;
         if events > 0 {
-            self.meter.note_commit(events, journal.sequence(), began.elapsed());
+            let took = began.elapsed();
+            tracing::trace!(events, sequence = journal.sequence(), ?took, "events are durable");
+            self.meter.note_commit(events, journal.sequence(), took);
         }
         Ok(())
     }

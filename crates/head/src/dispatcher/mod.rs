@@ -415,6 +415,7 @@ impl Dispatcher {
     }
 
     fn after_end(&mut self, job: JobId) {
+        tracing::debug!(job = job.0, phase = ?self.engine.state().job(job).phase, "job ended");
         self.notify_end(job);
         let is_finished = self.engine.state().job(job).phase == Phase::Ended(JobEnd::Finished);
         self.log.state.end(job.0, is_finished);

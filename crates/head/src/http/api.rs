@@ -122,7 +122,7 @@ pub(super) async fn jobs(who: Who, State(site): TheSite) -> Answer {
 
 /// One job with all that is known of it.
 pub(super) async fn job(who: Who, State(site): TheSite, Path(id): Path<u32>) -> Answer {
-    let request = ask(&site, &who.identity, "GetJob", GetJobRequest { job_id: id })?;
+    let request = ask(&site, &who.identity, "GetJob", GetJobRequest { job_id: id, typed: false })?;
     let detail = site.cluster.get_job(request).await?.into_inner();
     let identity = who.identity.clone();
     let reason =
@@ -177,7 +177,7 @@ pub(super) async fn forecast(who: Who, State(site): TheSite, RawQuery(query): Ra
     if live_jobs(&site).await? > FORESEEN_MAX {
         return Json::of(&json!({}));
     }
-    let request = ask(&site, &who.identity, "Export", ExportRequest { past_max: PAST_MAX })?;
+    let request = ask(&site, &who.identity, "Export", ExportRequest { past_max: PAST_MAX, typed: true })?;
     let exported = site.cluster.export(request).await?.into_inner();
     let foreseen = tokio::task::spawn_blocking(move || {
         let foreseen = foresee(exported, &ids);

@@ -33,7 +33,7 @@ impl Drop for Awaited {
 
 /// What would become of the jobs that are there under other policies: `?policies=fifo,srtf`. Without, which policies there are.
 pub(super) async fn compare(who: Who, State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Answer {
-    let request = ask(&site, &who.identity, "Export", ExportRequest { past_max: PAST_MAX })?;
+    let request = ask(&site, &who.identity, "Export", ExportRequest { past_max: PAST_MAX, typed: true })?;
     let Some(comparing) = site.compare.clone() else { return Json::of(&json!({ "policies": [] })) };
     let Some(list) = query.as_deref().and_then(|query| query.strip_prefix("policies=")) else {
         return Json::of(

@@ -13,6 +13,7 @@ pub(super) struct LiveJobs {
     specs: BTreeMap<u32, Arc<WireSpec>>,
     /// How many elements of arrays are not over, by first job.
     elements: BTreeMap<u32, u32>,
+    ids: BTreeSet<u32>,
     by_user: BTreeMap<Arc<str>, BTreeSet<u32>>,
 }
 
@@ -27,12 +28,14 @@ impl LiveJobs {
         if is_array {
             self.elements.insert(jobs.start, jobs.len() as u32);
         }
+        self.ids.extend(jobs.clone());
         self.by_user.entry(spec.user.as_str().into()).or_default().extend(jobs.clone());
         self.specs.insert(jobs.start, Arc::new(spec));
     }
 
     /// Adds a job of the journal. `first` is the first job of its array, or itself.
     pub(super) fn restore(&mut self, job: u32, first: u32, is_array: bool, user: Arc<str>) {
+        self.ids.insert(job);
         self.by_user.entry(user).or_default().insert(job);
         if is_array {
             *self.elements.entry(first).or_default() += 1;
@@ -41,6 +44,7 @@ impl LiveJobs {
 
     /// Removes a job that is over. Returns whether its array has no live element any more.
     pub(super) fn remove(&mut self, job: u32, first: u32, user: Option<&str>) -> bool {
+        self.ids.remove(&job);
         if let Some(user) = user
             && let Some(jobs) = self.by_user.get_mut(user)
         {
@@ -61,6 +65,11 @@ impl LiveJobs {
     /// What a job runs, by the first job of its array or its own.
     pub(super) fn spec(&self, first: u32) -> Option<&Arc<WireSpec>> {
         self.specs.get(&first)
+    }
+
+    /// Live jobs, by id.
+    pub(super) fn ids(&self) -> &BTreeSet<u32> {
+        &self.ids
     }
 
     /// Live jobs of a user.

@@ -111,6 +111,11 @@ impl Jobs {
         self.live.spec(first)
     }
 
+    /// Live jobs, by id.
+    pub(crate) fn live(&self) -> &BTreeSet<u32> {
+        self.live.ids()
+    }
+
     /// Live jobs of a user.
     pub(crate) fn live_of(&self, user: &str) -> &BTreeSet<u32> {
         self.live.of_user(user)

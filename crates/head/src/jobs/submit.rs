@@ -68,7 +68,9 @@ impl Dispatcher {
     fn submit_all(&mut self, mut specs: Vec<WireSpec>) -> Result<Vec<u32>, SubmitError> {
         specs.iter_mut().try_for_each(|spec| self.fill_in(spec))?;
         let admitted = self.admit(specs)?;
-        Ok(admitted.into_iter().flat_map(|one| self.submit(one)).collect())
+        let ids: Vec<u32> = admitted.into_iter().flat_map(|one| self.submit(one)).collect();
+        tracing::debug!(first = ids.first(), count = ids.len(), "jobs submitted");
+        Ok(ids)
     }
 
     /// Checks everything about jobs that can be wrong, before the first of them is submitted.

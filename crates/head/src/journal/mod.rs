@@ -14,6 +14,7 @@ mod schema;
 mod snapshot;
 pub(crate) mod spec_record;
 pub(crate) mod victim_record;
+pub(crate) mod wire;
 
 use std::collections::BTreeSet;
 use std::ops::Range;

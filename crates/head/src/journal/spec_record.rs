@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Scope, StageTimes, Time};
+use wharf_proto::{RecordedNeeds, RecordedSpec, Stages};
 
 use crate::journal::record::BadRecord;
 
@@ -82,6 +83,30 @@ impl NeedsRecord {
             memory_mib: self.memory_mib,
         }
     }
+
+    fn to_wire(&self) -> RecordedNeeds {
+        RecordedNeeds {
+            nodes: self.nodes,
+            pool: self.pool.clone(),
+            node: self.node.clone(),
+            names: self.names.clone(),
+            reservation: self.reservation.clone(),
+            cpus: self.cpus,
+            memory_mib: self.memory_mib,
+        }
+    }
+
+    fn of_wire(needs: RecordedNeeds) -> Self {
+        Self {
+            nodes: needs.nodes,
+            pool: needs.pool,
+            node: needs.node,
+            names: needs.names,
+            reservation: needs.reservation,
+            cpus: needs.cpus,
+            memory_mib: needs.memory_mib,
+        }
+    }
 }
 
 impl SpecRecord {
@@ -144,6 +169,56 @@ impl SpecRecord {
             priority: self.priority,
             ..JobSpec::new(&name, submit, self.devices, self.iterations, self.iteration_ms)
         })
+    }
+
+    pub(crate) fn to_wire(&self) -> RecordedSpec {
+        RecordedSpec {
+            name: self.name.clone(),
+            user: self.user.clone(),
+            submit_s: self.submit_s,
+            devices: self.devices,
+            devices_min: self.devices_min,
+            devices_max: self.devices_max,
+            device_types: self.device_types.clone(),
+            iterations: self.iterations,
+            iteration_ms: self.iteration_ms,
+            duration_s: self.duration_s,
+            model: self.model.clone(),
+            batch_size: self.batch_size,
+            priority: self.priority,
+            weight: self.weight,
+            deadline_s: self.deadline_s,
+            needs: self.needs.as_ref().map(NeedsRecord::to_wire),
+            array_index: self.array_index,
+            stages: self.stages_ms.map(|[data_ms, compute_ms, network_ms]| Stages {
+                data_ms,
+                compute_ms,
+                network_ms,
+            }),
+        }
+    }
+
+    pub(crate) fn of_wire(spec: RecordedSpec) -> Self {
+        Self {
+            name: spec.name,
+            user: spec.user,
+            submit_s: spec.submit_s,
+            devices: spec.devices,
+            devices_min: spec.devices_min,
+            devices_max: spec.devices_max,
+            device_types: spec.device_types,
+            iterations: spec.iterations,
+            iteration_ms: spec.iteration_ms,
+            duration_s: spec.duration_s,
+            model: spec.model,
+            batch_size: spec.batch_size,
+            priority: spec.priority,
+            weight: spec.weight,
+            deadline_s: spec.deadline_s,
+            needs: spec.needs.map(NeedsRecord::of_wire),
+            array_index: spec.array_index,
+            stages_ms: spec.stages.map(|stages| [stages.data_ms, stages.compute_ms, stages.network_ms]),
+        }
     }
 }
 

@@ -113,6 +113,7 @@ impl Dispatcher {
         } else {
             self.node_leaves(node, register.leaving.clone());
         }
+        tracing::info!(node = register.node, session, version = register.version, "worker connected");
         self.nodes.register(node, register, Session { id: session, sender });
         // Meant for the one before; whatever of it still holds is sent again below.
         self.outbox.drop_messages(node);
@@ -139,6 +140,7 @@ impl Dispatcher {
 
     /// A connection is gone; the node may come back.
     pub(crate) fn detach(&mut self, session: u64) {
+        tracing::info!(session, "worker disconnected");
         self.nodes.connections.disconnect(session, self.clock.now());
     }
 

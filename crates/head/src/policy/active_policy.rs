@@ -91,6 +91,8 @@ impl ActivePolicy {
         engine: &mut Engine,
         meter: &Meter,
     ) {
+        let Decided { waiting, free, started_count, stopped_count, .. } = decided;
+        tracing::debug!(policy = name, waiting, free, started_count, stopped_count, ?took, "policy decided");
         meter.note_decision(name, took);
         let fallbacks = engine.rounds().map_or(0, |notes| notes.fallbacks);
         let refusals = engine.violations().len();
@@ -125,6 +127,7 @@ impl Dispatcher {
 
     /// Journals the policy that decides from now on.
     pub(crate) fn note_policy(&mut self, choice: PolicyChoice, by: &str) {
+        tracing::info!(policy = choice.name, by, "policy set");
         self.note(Record::PolicySet { choice, by: by.to_owned() });
     }
 }

@@ -19,9 +19,9 @@ pub(crate) fn matches(dispatcher: &Dispatcher, filter: &JobFilter, job: JobId) -
     let phase = views::phase(life);
     (!filter.live_only || !life.is_ended())
         && (filter.phases.is_empty() || filter.phases().any(|wanted| wanted == phase))
-        && (filter.user.is_empty() || spec.user.as_deref() == Some(&filter.user))
-        && (filter.account.is_empty() || dispatcher.log.state.account(job.0) == filter.account)
-        && (filter.pool.is_empty() || pool() == filter.pool)
+        && filter.user.as_ref().is_none_or(|user| spec.user.as_deref().unwrap_or_default() == user)
+        && filter.account.as_ref().is_none_or(|account| dispatcher.log.state.account(job.0) == account)
+        && filter.pool.as_ref().is_none_or(|wanted| pool() == wanted)
         && filter.until_s.is_none_or(|until_s| unix_s(spec.submit) < until_s)
         && filter.since_s.is_none_or(|since_s| life.end.is_none_or(|end| unix_s(end) >= since_s))
         && (filter.name.is_empty() || is_named(&filter.name, &spec.name))

@@ -12,10 +12,16 @@ use crate::jobs::wire;
 use crate::journal::{HeadState, JobImageRecord, JournalError, NodeImageRecord};
 use crate::policy::active_policy::PolicyChoice;
 use crate::policy::limits::{AppliedLimits, govern};
-use crate::query::views;
+use crate::query::{exported_images, views};
 
 /// Everything that is not over, and the latest of what is.
-pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exported, JournalError> {
+///
+/// Older clients read nodes and jobs as JSON; `is_typed` is what all others request.
+pub(crate) fn export(
+    dispatcher: &Dispatcher,
+    past_max: usize,
+    is_typed: bool,
+) -> Result<Exported, JournalError> {
     let state = dispatcher.engine.state();
     let over = state.jobs().filter(|(_, _, life)| life.is_ended()).count();
     let mut skipped = over.saturating_sub(past_max);
@@ -25,9 +31,16 @@ pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exporte
             skipped -= 1;
             continue;
         }
-        jobs.push(export_job(dispatcher, job));
+        jobs.push(export_job(dispatcher, job, is_typed));
     }
-    let nodes = (0..state.topology().nodes().len()).map(NodeId::from_index);
+    let nodes =
+        || (0..state.topology().nodes().len()).map(|index| state.node_image(NodeId::from_index(index)));
+    let (mut node_texts, mut node_images) = (Vec::new(), Vec::new());
+    if is_typed {
+        node_images.extend(nodes().map(|image| exported_images::of_node(&image)));
+    } else {
+        node_texts.extend(nodes().map(|image| text(&NodeImageRecord::of(&image))));
+    }
     let applied = dispatcher.log.state.limits.clone().unwrap_or_default();
     Ok(Exported {
         limits: applied.text,
@@ -35,7 +48,8 @@ pub(crate) fn export(dispatcher: &Dispatcher, past_max: usize) -> Result<Exporte
         now_s: dispatcher.now().seconds(),
         epoch_unix_s: dispatcher.clock.epoch_unix_s(),
         policies: views::policies(dispatcher)?.changes,
-        nodes: nodes.map(|node| text(&NodeImageRecord::of(&state.node_image(node)))).collect(),
+        nodes: node_texts,
+        node_images,
         jobs,
     })
 }
@@ -45,7 +59,7 @@ fn text(image: &impl serde::Serialize) -> String {
     serde_json::to_string(image).unwrap_or_default()
 }
 
-fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
+fn export_job(dispatcher: &Dispatcher, job: JobId, is_typed: bool) -> ExportedJob {
     let state = dispatcher.engine.state();
     let edges = dispatcher.jobs.dependencies_of(job);
     let is_open = |id: u32| JobId(id) >= state.next_job() || !state.job(JobId(id)).is_ended();
@@ -55,9 +69,13 @@ fn export_job(dispatcher: &Dispatcher, job: JobId) -> ExportedJob {
     let is_not_expected = open
         .iter()
         .any(|edge| edge.kind == DependencyKind::AfterNotOk || JobId(edge.job) >= state.next_job());
+    let image = state.job_image(job);
+    // Without the head's own state: texts of failures are for the jobs' owners.
+    let as_text = || text(&JobImageRecord::of(&image, job.0, &HeadState::default()));
     ExportedJob {
         job_id: job.0,
-        image: text(&JobImageRecord::of(&state.job_image(job), job.0, &dispatcher.log.state)),
+        image: if is_typed { String::new() } else { as_text() },
+        state: is_typed.then(|| exported_images::of_job(&image)),
         waits_for: open.iter().map(|edge| edge.job).collect(),
         is_stuck: is_held
             && (is_not_expected || open.is_empty() || dispatcher.log.state.holds.contains(&job.0)),
@@ -113,12 +131,9 @@ impl Live {
     /// # Errors
     /// [`BadExport`] where the head is of another version.
     pub fn read(exported: Exported) -> Result<Self, BadExport> {
-        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, limits, limits_applied_s } = exported;
+        let Exported { now_s, epoch_unix_s, policies, node_images, jobs, limits, limits_applied_s, .. } =
+            exported;
         let applied = AppliedLimits { text: limits, at_s: limits_applied_s, ..AppliedLimits::default() };
-        let node = |text: &String| {
-            let record: NodeImageRecord = serde_json::from_str(text).map_err(|_| BadExport)?;
-            Ok(record.to_core())
-        };
         let choice = |change: PolicyChange| {
             let since = Time::try_new((change.time_s - epoch_unix_s).max(0.0)).ok_or(BadExport)?;
             let settings = change.settings.into_iter().collect();
@@ -131,7 +146,7 @@ impl Live {
             policies: policies.into_iter().map(choice).collect::<Result<_, _>>()?,
             limits: AppliedLimits::parse(Some(&applied)).map_err(|_| BadExport)?,
             applied,
-            nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
+            nodes: node_images.into_iter().map(exported_images::to_node).collect(),
             jobs: jobs.into_iter().map(|job| LiveJob::read(job, now)).collect::<Result<_, _>>()?,
         })
     }
@@ -167,8 +182,7 @@ impl Live {
 
 impl LiveJob {
     fn read(exported: ExportedJob, now: Time) -> Result<Self, BadExport> {
-        let record: JobImageRecord = serde_json::from_str(&exported.image).map_err(|_| BadExport)?;
-        let mut image = record.to_core(exported.job_id, &mut HeadState::default()).ok_or(BadExport)?;
+        let mut image = exported.state.and_then(exported_images::to_job).ok_or(BadExport)?;
         // What a trainer tells is nearer to the truth than what was expected of it.
         if let Some(done) = exported.iterations_done.filter(|_| image.phase == Phase::Running) {
             (image.done, image.since) = (done, now);

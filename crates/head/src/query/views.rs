@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes};
 use wharf_proto::{
-    Cause, HistoryEntry, InfoReply, JobDetail, JobFilter, JobPhase, JobSpec, JobSummary, ListJobsRequest,
-    NodeSummary, PolicyChange, PolicyReply, Share, Wait, node_summary,
+    Cause, HistoryEntry, InfoReply, JobDetail, JobPhase, JobSpec, JobSummary, NodeSummary, PolicyChange,
+    PolicyReply, Share, Wait, node_summary,
 };
 
 use crate::auth::{Identity, REDACTED};
@@ -16,28 +16,10 @@ use crate::jobs::names::Called;
 use crate::jobs::wire;
 use crate::journal::JournalError;
 use crate::journal::record::Record;
+use crate::journal::wire::event;
 use crate::policy::active_policy::PolicyChoice;
-use crate::query::job_filter::matches;
 use crate::tasks::execution::Execution;
 use crate::tasks::progress::Progress;
-
-/// Jobs that match a filter, by id.
-pub(crate) fn jobs(dispatcher: &Dispatcher, filter: &ListJobsRequest) -> Vec<JobSummary> {
-    let state = dispatcher.engine.state();
-    let is_wanted = |job: JobId| {
-        (!filter.live_only || !state.job(job).is_ended())
-            && (filter.user.is_empty() || state.spec(job).user.as_deref() == Some(&filter.user))
-            && filter.filter.as_ref().is_none_or(|filter| matches(dispatcher, filter, job))
-    };
-    let summarised = |job: JobId| summary(dispatcher, job);
-    if filter.job_ids.is_empty() {
-        let all = state.jobs().map(|(job, _, _)| job);
-        return all.filter(|&job| is_wanted(job)).map(summarised).collect();
-    }
-    let named: BTreeSet<u32> = filter.job_ids.iter().copied().collect();
-    let named = named.into_iter().map(JobId).filter(|&job| state.has_job(job));
-    named.filter(|&job| is_wanted(job)).map(summarised).collect()
-}
 
 /// One job in a line.
 pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
@@ -89,6 +71,7 @@ pub(crate) fn summary(dispatcher: &Dispatcher, job: JobId) -> JobSummary {
         device_type: device_type
             .map(|kind| state.topology().types()[kind.index()].to_string())
             .unwrap_or_default(),
+        explanation: None,
     }
 }
 
@@ -261,6 +244,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
     let checkpoint_dir = spec.as_deref().map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
     let entry = |(time_s, what): (f64, String)| HistoryEntry {
         time_s: dispatcher.clock.epoch_unix_s() + time_s,
+        event: serde_json::from_str(&what).ok().and_then(|record| event(&record)),
         what,
     };
     Ok(JobDetail {
@@ -270,12 +254,6 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         steps: amended.map(Amended::steps).unwrap_or_default(),
         checkpoint_dir: checkpoint_dir.unwrap_or_default(),
     })
-}
-
-/// Jobs that match, by id.
-pub(crate) fn matching(dispatcher: &Dispatcher, filter: &JobFilter) -> Vec<JobId> {
-    let all = dispatcher.engine.state().jobs().map(|(job, _, _)| job);
-    all.filter(|&job| matches(dispatcher, filter, job)).collect()
 }
 
 /// Several jobs with their histories.

@@ -1,6 +1,7 @@
 //! The gRPC services: requests become inputs of the dispatcher, and wait for its replies.
 
 mod changes;
+mod listing;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -129,6 +130,18 @@ async fn to_its_end<T: Send + 'static>(
     tokio::spawn(change).await.map_err(|error| Status::internal(error.to_string()))?
 }
 
+/// A detail with the form of the history that its client reads: events, or texts of JSON for older clients.
+fn with_history(mut detail: JobDetail, is_typed: bool) -> JobDetail {
+    for entry in &mut detail.history {
+        if is_typed && entry.event.is_some() {
+            entry.what.clear();
+        } else {
+            entry.event = None;
+        }
+    }
+    detail
+}
+
 fn stopped() -> Status {
     Status::unavailable("the head is stopping")
 }
@@ -158,17 +171,15 @@ impl Cluster for Shared {
 
     async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<ListJobsReply>, Status> {
         let identity = Identity::of(&request)?;
-        let filter = request.into_inner();
-        let jobs = self.ask(move |dispatcher| views::jobs(dispatcher, &filter)).await?;
-        let jobs = jobs.into_iter().map(|job| identity.redact_summary(job)).collect();
-        Ok(Response::new(ListJobsReply { jobs }))
+        self.list_jobs_as(identity, request.into_inner()).await.map(Response::new)
     }
 
     async fn get_job(&self, request: Request<GetJobRequest>) -> Result<Response<JobDetail>, Status> {
         let identity = Identity::of(&request)?;
-        let job = self.known(request.into_inner().job_id).await?;
+        let GetJobRequest { job_id, typed } = request.into_inner();
+        let job = self.known(job_id).await?;
         let detail = self.ask(move |dispatcher| views::detail(dispatcher, job)).await?;
-        let detail = detail.map(|detail| identity.redact(detail));
+        let detail = detail.map(|detail| with_history(identity.redact(detail), typed));
         detail.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
@@ -296,8 +307,8 @@ impl Cluster for Shared {
         request: Request<ListDetailsRequest>,
     ) -> Result<Response<Self::ListDetailsStream>, Status> {
         let identity = Identity::of(&request)?;
-        let filter = request.into_inner().filter.unwrap_or_default();
-        let found = self.ask(move |dispatcher| views::matching(dispatcher, &filter)).await?;
+        let ListDetailsRequest { filter, typed } = request.into_inner();
+        let found = self.search(ListJobsRequest { filter, ..ListJobsRequest::default() }).await?;
         let (sender, receiver) = mpsc::channel(DETAILS_AHEAD);
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
@@ -319,7 +330,8 @@ impl Cluster for Shared {
                 };
                 for detail in details {
                     // The client may have gone.
-                    if sender.send(Ok(identity.redact(detail))).await.is_err() {
+                    let detail = with_history(identity.redact(detail), typed);
+                    if sender.send(Ok(detail)).await.is_err() {
                         return;
                     }
                 }
@@ -387,8 +399,8 @@ impl Cluster for Shared {
     }
 
     async fn export(&self, request: Request<ExportRequest>) -> Result<Response<Exported>, Status> {
-        let past_max = request.into_inner().past_max as usize;
-        let exported = self.ask(move |dispatcher| live::export(dispatcher, past_max)).await?;
+        let ExportRequest { past_max, typed } = request.into_inner();
+        let exported = self.ask(move |dispatcher| live::export(dispatcher, past_max as usize, typed)).await?;
         exported.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 

@@ -187,6 +187,7 @@ impl Dispatcher {
             }
         }
         self.complete_batch(job, &mut message);
+        tracing::debug!(job = job.0, node = self.node_name(node), rank = message.rank, "task launched");
         self.send(node, to_worker::Message::Launch(Box::new(message)));
     }
 
@@ -325,6 +326,14 @@ impl Dispatcher {
             from_worker::Message::Ended(ended) => {
                 if let Some(task) = ended.task {
                     let code = if ended.error.is_empty() { ended.exit_code } else { ended.exit_code.max(1) };
+                    let TaskId { job_id, generation } = task;
+                    tracing::debug!(
+                        job = job_id,
+                        generation,
+                        node = self.node_name(node),
+                        code,
+                        "task ended"
+                    );
                     let end = End {
                         code,
                         is_blameless: ended.is_blameless,

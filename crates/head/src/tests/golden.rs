@@ -8,6 +8,7 @@ use wharf_core::{ClusterSpec, JobId, Phase};
 use wharf_proto::{JobSpec, ListJobsRequest};
 
 use super::virtual_cluster::{VirtualCluster, regime};
+use crate::query::listing::Page;
 use crate::query::views;
 
 /// Name, and whether its last jobs were submitted after the list was printed.
@@ -49,8 +50,10 @@ fn journals_of_earlier_versions_are_read() {
         let found: String = (0..listed).map(|index| line(JobId::from_index(index))).collect();
         assert_eq!(found, expected, "{name}");
 
+        let mut page = Page::new(ListJobsRequest::default());
         // Every view of every job can be computed, and jobs can be submitted.
-        views::jobs(&world.dispatcher, &ListJobsRequest::default());
+        while !page.step(&world.dispatcher) {}
+        assert_eq!(page.jobs.len(), world.dispatcher.engine.state().jobs().count(), "{name}");
         let jobs: Vec<JobId> = world.dispatcher.engine.state().jobs().map(|(job, ..)| job).collect();
         for &job in &jobs {
             views::explain(&world.dispatcher, job);

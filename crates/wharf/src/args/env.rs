@@ -60,6 +60,11 @@ pub const PROGRESS_SOCKET: EnvVar = EnvVar {
     name: "WHARF_PROGRESS_SOCKET",
     help: "set in a job by its worker: socket to which `wharf step` and the Python SDK report progress",
 };
+/// Diagnostic events.
+pub const LOG: EnvVar = EnvVar {
+    name: "WHARF_LOG",
+    help: "diagnostic events on standard error: a level (`info`, `debug`, `trace`) or TARGET=LEVEL, separated by commas",
+};
 /// No colour.
 pub const NO_COLOR: EnvVar = EnvVar {
     name: "NO_COLOR",
@@ -78,6 +83,7 @@ pub const ALL: &[EnvVar] = &[
     HEAD,
     TOKEN_FILE,
     CA_FILE,
+    LOG,
     PROGRESS_SOCKET,
     NO_COLOR,
 ];

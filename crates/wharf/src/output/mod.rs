@@ -2,6 +2,7 @@
 
 mod confirm;
 mod escape;
+pub(crate) mod events;
 pub(crate) mod grid;
 pub(crate) mod progress;
 pub(crate) mod style;

@@ -237,13 +237,17 @@ fn line(logs: LogFormat, level: &str, label: &str, text: &str) -> String {
 }
 
 /// A line of a log for programs; `more` are fields beside the usual ones.
-fn logged(level: &str, text: &str, more: serde_json::Value) -> String {
-    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    let mut line = serde_json::json!({ "time": time, "level": level, "message": text });
+pub(super) fn logged(level: &str, text: &str, more: serde_json::Value) -> String {
+    let mut line = serde_json::json!({ "time": now(), "level": level, "message": text });
     if let (Some(line), serde_json::Value::Object(more)) = (line.as_object_mut(), more) {
         line.extend(more);
     }
     format!("{line}\n")
+}
+
+/// The time as logs have it.
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// Columns of the terminal on standard output; `None` where it is none, so that lines are not broken.

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::cluster::Cluster;
+use crate::daemon::Daemon;
 
 const FROM_SHELL: &str = "value-of-the-shell-7261";
 const FROM_FILE: &str = "value-of-the-file-9934";
@@ -80,4 +81,42 @@ fn secrets_reach_the_task_and_nothing_else() {
         let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", path.display());
     }
+}
+
+#[test]
+fn diagnostic_events_follow_their_selection_and_contain_no_secrets() {
+    let cluster = Cluster::new();
+    // Where clients find the next one.
+    cluster.head().kill();
+    let log = cluster.path("head.log");
+    let listen = format!("127.0.0.1:{}", cluster.port);
+    let mut command = cluster.command(&["head", "--listen", &listen, "--allow-root", "--log-format", "json"]);
+    command.env("WHARF_LOG", "info,wharf_head=trace").stderr(std::fs::File::create(&log).unwrap());
+    let _head = Daemon::quiet(&mut command);
+    let _worker = cluster.worker("only");
+    let token = cluster.say(&["token", "create", "--user", "ann"]);
+    let submitted = cluster
+        .command(&["submit", "--wait", "--secret", "FIRST=env:SHELL_SECRET", "--", "true", "argument-3318"])
+        .env("SHELL_SECRET", FROM_SHELL)
+        .output()
+        .unwrap();
+    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let has = |target: &str, level: &str, message: &str| {
+        let is_it = |line: &serde_json::Value| {
+            line["target"] == target && line["level"] == level && line["message"] == message
+        };
+        lines.iter().any(is_it)
+    };
+    assert!(has("wharf_head::nodes", "info", "worker connected"), "{text}");
+    assert!(has("wharf_head::tasks", "debug", "task launched"), "{text}");
+    assert!(has("wharf_head::dispatcher::cycle", "trace", "events are durable"), "{text}");
+    for secret in [FROM_SHELL, token.trim(), "argument-3318"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    let malformed = cluster.command(&["jobs"]).env("WHARF_LOG", "loud").output().unwrap();
+    assert_eq!(malformed.status.code(), Some(2));
 }

@@ -31,7 +31,7 @@ use wharf_proto::{
 
 use crate::checkpoints::Released;
 use crate::devices::{self, Sharing};
-use crate::error::WorkerError;
+use crate::error::{WorkerError, with_causes};
 use crate::launch::{Launching, Prepared};
 use crate::supervisor::protocol::{Event, Fence, Hello, Request, Start};
 use crate::task::{Exit, TaskKey};
@@ -288,6 +288,7 @@ impl<N: FnMut(Notice)> Agent<N> {
     }
 
     fn tell_ended(&mut self, task: TaskKey, exit: Exit) {
+        tracing::debug!(%task, code = exit.code, signal = exit.signal, "task ended");
         self.sharing.ended(task);
         self.execs.end_task(task);
         self.tell(from_worker::Message::Ended(exit.to_message(task)));
@@ -491,9 +492,9 @@ impl<N: FnMut(Notice)> Agent<N> {
             return;
         }
         if self.sharing.concerns(&launch)
-            && let Err(reason) = self.sharing.begin(task, &mut launch).await
+            && let Err(error) = self.sharing.begin(task, &mut launch).await
         {
-            (self.notice)(Notice::SharedInTurns { reason });
+            (self.notice)(Notice::SharedInTurns { reason: with_causes(&error) });
         }
         let Prepared { start, other_user } = self.launching.prepare(&self.config, task, &launch);
         if let Some(user) = other_user {
@@ -502,6 +503,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             ));
         }
         let start = Box::new(start);
+        tracing::debug!(%task, devices = ?launch.devices, rank = launch.rank, "task requested");
         self.tasks.entry(task).or_insert_with(|| Known::new(Some(start.clone())));
         // The supervisor decides what is known already: it may know more.
         self.supervisor.ask(Request::Start(start));

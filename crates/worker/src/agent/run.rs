@@ -15,8 +15,12 @@ pub async fn run(config: WorkerConfig, shutdown: impl Future<Output = ()>) -> Re
 pub async fn run_with(
     config: WorkerConfig,
     shutdown: impl Future<Output = ()>,
-    notice: impl FnMut(Notice),
+    mut notice: impl FnMut(Notice),
 ) -> Result<(), WorkerError> {
+    let notice = move |event: Notice| {
+        tracing::debug!(notice = ?event, "state of the worker changed");
+        notice(event);
+    };
     config.network_interface.as_deref().map_or(Ok(()), interface::check)?;
     state_dir::prepare(&config.state_dir)?;
     let _held = state_dir::take(&config.state_dir).await?;

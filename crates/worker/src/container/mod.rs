@@ -32,9 +32,9 @@ pub(crate) use direct::{Direct, direct};
 pub(crate) use engine::clean;
 pub(crate) use enter::{before_switch, enter};
 pub(crate) use node::{Idle, retire};
-pub(crate) use plan::{Planned, Wanted, misleads, plan};
+pub(crate) use plan::{PlanError, Planned, Wanted, misleads, plan};
 pub(crate) use prefer::prefer;
-pub use settings::{ContainerMount, ContainerRuntime, ContainerSettings};
+pub use settings::{BadMount, ContainerMount, ContainerRuntime, ContainerSettings, UnknownRuntime};
 pub(crate) use spec::{Mount, Network, Shm, Spec};
 
 use crate::task::TaskKey;

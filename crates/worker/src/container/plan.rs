@@ -76,6 +76,23 @@ pub(crate) struct Planned {
     pub(crate) contained: Contained,
 }
 
+/// Why a node cannot have a container, in words for the job's owner.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    #[error(
+        "the job requests {}, but this node has no `{}`; install it or set its path in `--container-command`",
+        runtime.word(),
+        runtime.program()
+    )]
+    NotInstalled { runtime: ContainerRuntime },
+    #[error("no container runtime on this node supports the image `{image}`; install one of {programs}")]
+    NoRuntime { image: String, programs: String },
+    #[error("a container of a node needs a `name`, by which its tasks find it")]
+    NoName,
+    #[error("cannot describe the container engine")]
+    Engine(#[source] serde_json::Error),
+}
+
 /// Whether a variable would change what the runtime's program itself does.
 pub(crate) fn misleads(name: &str) -> bool {
     OF_THE_MACHINE.contains(&name) || OF_RUNTIMES.iter().any(|prefix| name.starts_with(prefix))
@@ -84,18 +101,14 @@ pub(crate) fn misleads(name: &str) -> bool {
 /// Decides all that can be decided here.
 ///
 /// # Errors
-/// Why the node cannot have such a container, in words for the job's owner.
-pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
+/// Why the node cannot have such a container.
+pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, PlanError> {
     let Wanted { config, task, launch, container, .. } = wanted;
     let settings = &config.containers;
     let runtime = choose(settings, container, |program| find(program).is_some())?;
     let program = program(settings, runtime);
     if program.is_empty() && !(runtime.is_engine() && settings.socket.is_some()) {
-        return Err(format!(
-            "the job requests {}, but this node has no `{}`; install it or set its path in `--container-command`",
-            runtime.word(),
-            runtime.program()
-        ));
+        return Err(PlanError::NotInstalled { runtime });
     }
     let (gpus, numbers) = gpus(config, &wanted.devices);
     let mut own = wanted.own.clone();
@@ -125,7 +138,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
         "/".to_owned()
     };
     if container.per_node && container.name.is_empty() {
-        return Err("a container of a node needs a `name`, by which its tasks find it".to_owned());
+        return Err(PlanError::NoName);
     }
     let contained = Contained {
         task,
@@ -154,7 +167,7 @@ pub(crate) fn plan(wanted: Wanted<'_>) -> Result<Planned, String> {
             labels: contained.labels().to_vec(),
             workdir: contained.workdir.clone(),
         };
-        let text = serde_json::to_string(&engine).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(&engine).map_err(PlanError::Engine)?;
         own.insert(ENGINE_VARIABLE.to_owned(), text);
     }
     Ok(Planned { env: own, contained })
@@ -165,7 +178,7 @@ fn choose(
     settings: &ContainerSettings,
     container: &Container,
     is_there: impl Fn(&str) -> bool,
-) -> Result<ContainerRuntime, String> {
+) -> Result<ContainerRuntime, PlanError> {
     if let Some(runtime) = ContainerRuntime::of_wire(container.runtime()) {
         return Ok(runtime);
     }
@@ -177,10 +190,7 @@ fn choose(
     let found = fitting.iter().find(|runtime| is_there(runtime.program()));
     found.copied().ok_or_else(|| {
         let programs: Vec<&str> = fitting.iter().map(|runtime| runtime.program()).collect();
-        format!(
-            "no container runtime on this node supports the image `{image}`; install one of {}",
-            programs.join(", ")
-        )
+        PlanError::NoRuntime { image: image.to_owned(), programs: programs.join(", ") }
     })
 }
 
@@ -342,7 +352,8 @@ mod tests {
             let chosen = choose(&settings, &wanted, |program| there.contains(&program)).unwrap();
             assert_eq!(chosen.word(), expected, "{wanted:?}");
         }
-        let none = choose(&site(None, ""), &container(Runtime::Auto, "/x.sif"), |_| false).unwrap_err();
+        let none =
+            choose(&site(None, ""), &container(Runtime::Auto, "/x.sif"), |_| false).unwrap_err().to_string();
         assert!(none.ends_with("install one of apptainer, singularity"), "{none}");
     }
 

@@ -79,14 +79,21 @@ impl From<ContainerRuntime> for Runtime {
     }
 }
 
-impl FromStr for ContainerRuntime {
-    type Err = String;
+/// A word that is no container runtime.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not a runtime; expected one of {}", ContainerRuntime::ALL.map(ContainerRuntime::word).join(", "))]
+pub struct UnknownRuntime {
+    text: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|runtime| runtime.word() == text).ok_or_else(|| {
-            let known = Self::ALL.map(Self::word).join(", ");
-            format!("`{text}` is not a runtime; expected one of {known}")
-        })
+impl FromStr for ContainerRuntime {
+    type Err = UnknownRuntime;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
+        Self::ALL
+            .into_iter()
+            .find(|runtime| runtime.word() == text)
+            .ok_or_else(|| UnknownRuntime { text: text.to_owned() })
     }
 }
 
@@ -101,19 +108,24 @@ pub struct ContainerMount {
     pub read_only: bool,
 }
 
-impl FromStr for ContainerMount {
-    type Err = String;
+/// A text that is no mount.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not a mount; expected SRC, SRC:DST or SRC:DST:ro with absolute paths")]
+pub struct BadMount {
+    text: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for ContainerMount {
+    type Err = BadMount;
+
+    fn from_str(text: &str) -> Result<Self, BadMount> {
         let (rest, read_only) = match text.strip_suffix(":ro") {
             Some(rest) => (rest, true),
             None => (text.strip_suffix(":rw").unwrap_or(text), false),
         };
         let (src, dst) = rest.split_once(':').unwrap_or((rest, rest));
         if !src.starts_with('/') || !dst.starts_with('/') || dst.contains(':') {
-            return Err(format!(
-                "`{text}` is not a mount; expected SRC, SRC:DST or SRC:DST:ro with absolute paths"
-            ));
+            return Err(BadMount { text: text.to_owned() });
         }
         Ok(Self { src: src.to_owned(), dst: dst.to_owned(), read_only })
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -21,6 +21,21 @@ use crate::task::TaskKey;
 const CONTROL: &str = "nvidia-cuda-mps-control";
 /// The agent waits for it: a task must not start before the service.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why tasks share devices without the service.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MpsError {
+    #[error("{CONTROL} has no folder")]
+    Folder(#[source] io::Error),
+    #[error("{CONTROL} does not start in time")]
+    Timeout,
+    #[error("{CONTROL} cannot be started")]
+    Start(#[source] io::Error),
+    #[error("{CONTROL} does not start: {status}")]
+    Failed { status: ExitStatus },
+    #[error("its marker cannot be written")]
+    Marker(#[source] io::Error),
+}
 
 /// The tasks that share devices, and the service that they do it with.
 pub(crate) struct Sharing {
@@ -52,12 +67,12 @@ impl Sharing {
     }
 
     /// Sees to it that the service runs, and adds what the task needs to find it.
-    pub(crate) async fn begin(&mut self, task: TaskKey, launch: &mut LaunchTask) -> Result<(), String> {
+    pub(crate) async fn begin(&mut self, task: TaskKey, launch: &mut LaunchTask) -> Result<(), MpsError> {
         if !self.is_running {
-            self.start().await.map_err(|error| format!("{CONTROL} {error}"))?;
+            self.start().await?;
         }
         let marked = fs::write(self.folder.join("tasks").join(task.to_string()), "");
-        marked.map_err(|error| format!("its marker cannot be written: {error}"))?;
+        marked.map_err(MpsError::Marker)?;
         self.tasks.insert(task);
         for (name, path) in self.variables() {
             launch.env.insert(name.to_owned(), path.to_string_lossy().into_owned());
@@ -96,20 +111,20 @@ impl Sharing {
         command
     }
 
-    async fn start(&mut self) -> Result<(), String> {
+    async fn start(&mut self) -> Result<(), MpsError> {
         for name in ["pipe", "log", "tasks"] {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(name));
-            made.map_err(|error| format!("has no folder: {error}"))?;
+            made.map_err(MpsError::Folder)?;
         }
         // The daemon keeps what it inherits: pipes to it would never end.
         let mut command = self.control();
         command.arg("-d").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = tokio::time::timeout(TIME_LIMIT, command.status()).await;
-        let status = status.map_err(|_| "does not start in time".to_owned())?;
-        let status = status.map_err(|error| format!("cannot be started: {error}"))?;
+        let status = status.map_err(|_| MpsError::Timeout)?;
+        let status = status.map_err(MpsError::Start)?;
         // One that an agent before this one has left is as good.
         if !status.success() && !self.answers().await {
-            return Err(format!("does not start: {status}"));
+            return Err(MpsError::Failed { status });
         }
         self.is_running = true;
         Ok(())

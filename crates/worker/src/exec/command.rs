@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wharf_proto::{ExecOpen, TerminalSize, exec_input, exec_output};
 
+use super::error::ExecError;
 use super::session::{OVER, SessionTask, WORKDIR};
 use super::{Message, Output, from_exec};
 
@@ -59,11 +60,15 @@ enum Write {
 
 impl Spawned {
     /// Starts it through `program`, or through this one.
-    pub(super) fn start(program: Option<&Path>, task: &SessionTask, open: &ExecOpen) -> Result<Self, String> {
+    pub(super) fn start(
+        program: Option<&Path>,
+        task: &SessionTask,
+        open: &ExecOpen,
+    ) -> Result<Self, ExecError> {
         if open.command.is_empty() && open.terminal.is_none() {
-            return Err("there is no command".to_owned());
+            return Err(ExecError::NoCommand);
         }
-        spawn(program, task, open).map_err(|error| format!("cannot start it: {error}"))
+        spawn(program, task, open).map_err(ExecError::Start)
     }
 
     /// Serves the client until the command is over, or the client is gone.

@@ -20,6 +20,7 @@ use super::command::Spawned;
 use super::relay::{read_frame, write_frame};
 use super::session::SessionTask;
 use crate::descriptors::close_inherited;
+use crate::error::with_causes;
 use crate::processes::start_time;
 
 /// How often it looks whether the task is there.
@@ -223,7 +224,7 @@ impl Kept {
                     self.messages = Some(sender);
                     self.serving = Some(tokio::spawn(spawned.serve(0, messages, self.output.clone())));
                 }
-                Err(error) => self.end = Some(exec_output::Message::Error(error)),
+                Err(error) => self.end = Some(exec_output::Message::Error(with_causes(&error))),
             }
         }
         self.advance(open.taken.unwrap_or_default());

@@ -4,6 +4,7 @@
 //! holds up its own command and nothing else.
 
 mod command;
+mod error;
 mod keyed;
 mod namespaces;
 mod relay;
@@ -17,9 +18,11 @@ use wharf_proto::{
 };
 
 use crate::WorkerConfig;
+use crate::error::with_causes;
 use crate::supervisor::protocol::TaskProcess;
 use crate::task::TaskKey;
 use command::Spawned;
+use error::ExecError;
 pub use keyed::keyed_session_main;
 use relay::Relay;
 pub use session::{SessionTask, exec_session_main};
@@ -106,7 +109,7 @@ impl Sessions {
         for (&id, session) in self.open.iter_mut().filter(|(_, session)| session.task == task) {
             let Some(waiting) = session.waiting.take() else { continue };
             let Waiting { open, messages, output } = waiting;
-            let process = process.ok_or_else(|| "the task does not run on this node".to_owned());
+            let process = process.ok_or(ExecError::NoTask);
             let program = config.supervisor_program.as_deref();
             let started = process.and_then(SessionTask::new).and_then(|beside| match open.key.as_str() {
                 "" => {
@@ -121,7 +124,7 @@ impl Sessions {
             match started {
                 Ok(serving) => drop(serving),
                 Err(error) => {
-                    let message = from_exec(id, Some(exec_output::Message::Error(error)), 0);
+                    let message = from_exec(id, Some(exec_output::Message::Error(with_causes(&error))), 0);
                     drop(tokio::spawn(async move { output.send(message).await }));
                 }
             }

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::error::EngineError;
 use super::session::variables;
 use crate::container::{ENGINE_VARIABLE, Engine, RUNTIME_VARIABLE, misleads};
 
@@ -100,7 +101,7 @@ pub(super) fn through_engine(
     workdir: Option<String>,
     is_terminal: bool,
     command: &[String],
-) -> Option<Result<Vec<String>, String>> {
+) -> Option<Result<Vec<String>, EngineError>> {
     let mut engine: Engine = serde_json::from_str(&value(variables, ENGINE_VARIABLE)?).ok()?;
     engine.workdir = workdir.unwrap_or(engine.workdir);
     Some(words(&engine, variables, is_terminal, command))
@@ -111,9 +112,9 @@ fn words(
     variables: &Variables,
     is_terminal: bool,
     command: &[String],
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, EngineError> {
     if engine.prefix.is_empty() {
-        return Err("this node has the engine's socket only; install docker or podman there".to_owned());
+        return Err(EngineError::SocketOnly);
     }
     let container = if engine.name.is_empty() { find(engine, variables)? } else { engine.name.clone() };
     let mut words = engine.prefix.clone();
@@ -139,18 +140,21 @@ fn words(
 }
 
 /// The container of a task, by its labels.
-fn find(engine: &Engine, variables: &Variables) -> Result<String, String> {
-    let (program, rest) = engine.prefix.split_first().ok_or("no container program")?;
+fn find(engine: &Engine, variables: &Variables) -> Result<String, EngineError> {
+    let (program, rest) = engine.prefix.split_first().ok_or(EngineError::SocketOnly)?;
     let mut list = Command::new(program);
     let session = variables.iter().map(|(name, value)| (name, value));
     list.env_clear().envs(session).args(rest).args(["ps", "-q", "--no-trunc"]).stdin(Stdio::null());
     for label in &engine.labels {
         list.arg("--filter").arg(format!("label={label}"));
     }
-    let output = list.output().map_err(|error| format!("cannot start `{program}`: {error}"))?;
+    let output = list.output().map_err(|source| EngineError::Start { program: program.clone(), source })?;
     let said = String::from_utf8_lossy(&output.stdout);
     match said.split_whitespace().next() {
         Some(id) => Ok(id.to_owned()),
-        None => Err(format!("it does not run yet {}", String::from_utf8_lossy(&output.stderr).trim())),
+        None => {
+            let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(EngineError::NotRunning { output })
+        }
     }
 }

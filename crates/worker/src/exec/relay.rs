@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wharf_proto::{ExecInput, ExecOpen, FromExec, FromWorker, ToExec, exec_input, exec_output, from_worker};
 
+use super::error::ExecError;
 use super::session::SessionTask;
 use super::{Message, Output, from_exec};
 use crate::WorkerConfig;
@@ -38,15 +39,15 @@ impl Relay {
         task: TaskKey,
         beside: &SessionTask,
         open: &ExecOpen,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ExecError> {
         if open.key.len() != KEY_DIGITS || !open.key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(format!("its key is not {KEY_DIGITS} hexadecimal digits"));
+            return Err(ExecError::Key { digits: KEY_DIGITS });
         }
         let folder = config.state_dir.join("steps");
         let start =
             |listener, path: &Path| start(config.supervisor_program.as_deref(), beside, listener, path);
         let reached = reach(&folder, &format!("{task}-{}", open.key), (!open.is_known).then_some(start));
-        let stream = reached.map_err(|error| format!("cannot reach it: {error}"))?;
+        let stream = reached.map_err(ExecError::Unreachable)?;
         Ok(Self { stream })
     }
 

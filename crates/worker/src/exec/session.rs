@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
+use super::error::ExecError;
 use super::namespaces;
 use crate::container::{RUNTIME_VARIABLE, misleads};
 use crate::descriptors::close_inherited;
+use crate::error::with_causes;
 use crate::processes::start_time_of;
 use crate::supervisor::device_nodes;
 use crate::supervisor::protocol::TaskProcess;
@@ -61,10 +63,8 @@ pub struct SessionTask {
 
 impl SessionTask {
     /// A task whose supervisor has recorded the account that it runs as.
-    pub(super) fn new(process: &TaskProcess) -> Result<Self, String> {
-        let account = process
-            .account
-            .ok_or("the task's user is not recorded: an earlier version of Wharf started it")?;
+    pub(super) fn new(process: &TaskProcess) -> Result<Self, ExecError> {
+        let account = process.account.ok_or(ExecError::NoAccount)?;
         Ok(Self {
             pid: process.pid.cast_unsigned(),
             start_time: process.start_time,
@@ -149,8 +149,9 @@ fn become_neighbour(task: &SessionTask, is_terminal: bool, command: &[String]) -
         is_terminal,
         command,
     ) {
-        let words =
-            words.map_err(|text| failed("cannot reach the task's container")(io::Error::other(text)))?;
+        let words = words.map_err(|error| {
+            failed("cannot reach the task's container")(io::Error::other(with_causes(&error)))
+        })?;
         let (program, arguments) =
             words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let mut next = Command::new(program);

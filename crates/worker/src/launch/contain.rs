@@ -1,13 +1,26 @@
 //! A task's processes in containers.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use wharf_proto::container::Network;
 use wharf_proto::{LaunchTask, Launcher};
 
 use super::{check_limits, own_program, spool};
+use crate::supervisor::limits::LimitError;
 use crate::supervisor::protocol::{Limit, Start};
 use crate::{WorkerConfig, container};
+
+/// Why a task cannot be put into containers.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ContainError {
+    #[error(transparent)]
+    Plan(#[from] container::PlanError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    #[error("cannot find the worker's executable")]
+    Program(#[source] io::Error),
+}
 
 /// Puts all processes of a task into containers.
 pub(super) fn contain(
@@ -15,7 +28,7 @@ pub(super) fn contain(
     config: &WorkerConfig,
     launch: &LaunchTask,
     hostfile: &Path,
-) -> Result<(), String> {
+) -> Result<(), ContainError> {
     let Some(spec) = &launch.container else { return Ok(()) };
     let mut spec = spec.clone();
     container::prefer(config, &mut spec, start.confinement.user.as_deref());
@@ -74,8 +87,6 @@ pub(super) fn contain(
 }
 
 /// What a Ray node and Open MPI need within, beside the image's own: this program, which is the node, or starts the daemons on others.
-fn own_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, String> {
-    let program =
-        own_program(config).map_err(|error| format!("cannot find the worker's executable: {error}"))?;
-    Ok(vec![PathBuf::from(program)])
+fn own_tools(config: &WorkerConfig) -> Result<Vec<PathBuf>, ContainError> {
+    Ok(vec![PathBuf::from(own_program(config).map_err(ContainError::Program)?)])
 }

@@ -20,7 +20,8 @@ use wharf_proto::{Container, LaunchTask, Launcher};
 use crate::WorkerConfig;
 use crate::checkpoints::CheckpointSetup;
 use crate::devices::DeviceNodes;
-use crate::supervisor::limits;
+use crate::error::with_causes;
+use crate::supervisor::limits::{self, LimitError};
 use crate::supervisor::protocol::{Confinement, Limit, OpenMode, Process, Start, Step};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::Trainer;
@@ -125,7 +126,7 @@ impl Launching {
 
     /// Environment and commands, or why there are none.
     fn fill(&mut self, start: &mut Start, config: &WorkerConfig, launch: &LaunchTask) -> Result<(), Exit> {
-        check_limits(config, start).map_err(Exit::refused)?;
+        check_limits(config, start).map_err(|error| Exit::refused(error.to_string()))?;
         let counts = counts(launch);
         let own = [config.address.clone()];
         let addresses = if launch.addresses.is_empty() { &own[..] } else { &launch.addresses[..] };
@@ -180,7 +181,8 @@ impl Launching {
             start.steps = vec![Step { name: String::new(), processes: vec![process] }];
         }
         if !is_paced {
-            contain::contain(start, config, launch, &hostfile).map_err(Exit::refused)?;
+            let contained = contain::contain(start, config, launch, &hostfile);
+            contained.map_err(|error| Exit::refused(with_causes(&error)))?;
         }
         Ok(())
     }
@@ -297,11 +299,11 @@ fn paced_command(config: &WorkerConfig, launch: &LaunchTask) -> io::Result<Optio
 }
 
 /// Checks the limits that a task asks for against what the site grants.
-fn check_limits(config: &WorkerConfig, start: &Start) -> Result<(), String> {
+fn check_limits(config: &WorkerConfig, start: &Start) -> Result<(), LimitError> {
     let granted = config.tasks.max_limits.iter();
     let granted: Vec<Limit> =
         granted.map(|(name, value)| Limit { name: name.clone(), value: *value }).collect();
-    limits::check(&start.confinement.limits, &granted).map_err(|error| error.to_string())
+    limits::check(&start.confinement.limits, &granted)
 }
 
 /// Whether this process may change what is mounted.

@@ -88,7 +88,7 @@ impl Cgroups {
         task: TaskKey,
         asked: &Confinement,
         is_tracked: bool,
-    ) -> (Option<TaskCgroup>, Result<(), String>) {
+    ) -> (Option<TaskCgroup>, io::Result<()>) {
         let mut made = TaskCgroup::default();
         let tracked = match self.tracking.as_ref().filter(|_| is_tracked) {
             Some(hierarchy) => self.folder(hierarchy, None, task).map(Some),
@@ -99,7 +99,7 @@ impl Cgroups {
             made.tracking = folder;
             self.limit(&mut made, task, asked)
         });
-        ((!made.folders.is_empty()).then_some(made), done.map_err(|error| error.to_string()))
+        ((!made.folders.is_empty()).then_some(made), done)
     }
 
     fn limit(&self, made: &mut TaskCgroup, task: TaskKey, asked: &Confinement) -> io::Result<()> {

@@ -110,7 +110,7 @@ impl Service {
         if !request.job_ids.is_empty() {
             return Err(Status::invalid_argument("give job ids or a filter, not both"));
         }
-        let user = request.filter.as_ref().map_or("", |filter| filter.user.as_str());
+        let user = request.filter.as_ref().map_or("", |filter| filter.user.as_deref().unwrap_or_default());
         let is_admin = identity.scope >= Scope::Operate;
         if !is_admin && !user.is_empty() && user != identity.user {
             return Err(Status::permission_denied(format!("permission denied: these jobs belong to {user}")));

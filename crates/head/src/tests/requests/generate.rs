@@ -222,7 +222,7 @@ fn odd_field(source: &mut Source, spec: &mut JobSpec) {
 
 fn filter(source: &mut Source) -> JobFilter {
     JobFilter {
-        user: if source.one_in(3) { "ann".into() } else { String::new() },
+        user: source.one_in(3).then(|| source.pick(&["ann", ""]).to_owned()),
         name: if source.one_in(2) { source.pick(&["*", "?", "tr*n", "a"]).into() } else { String::new() },
         since_s: source.one_in(4).then(|| source.number()),
         until_s: source.one_in(4).then(|| source.number()),
@@ -278,5 +278,8 @@ fn list(source: &mut Source, known: u32) -> ListJobsRequest {
         live_only: source.one_in(2),
         user: if source.one_in(2) { "ann".into() } else { String::new() },
         filter: source.one_in(2).then(|| filter(source)),
+        page_size: source.pick(&[0, 1, 7, u32::MAX]),
+        from_id: if source.one_in(2) { id(source, known) } else { 0 },
+        explain_max: source.pick(&[0, 1, 20, u32::MAX]),
     }
 }

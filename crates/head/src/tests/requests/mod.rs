@@ -21,6 +21,7 @@ use crate::auth::{Identity, Scope};
 use crate::dispatcher::Input;
 use crate::jobs::amendments;
 use crate::nodes::deregistration;
+use crate::query::listing::{Page, to_explain};
 use crate::query::views;
 use crate::tasks::output_readers;
 
@@ -138,7 +139,14 @@ fn make(world: &mut VirtualCluster, asker: &Identity, request: Request) -> bool 
                 replied.try_recv().unwrap();
             }
         }
-        Request::List(request) => ask(world, move |dispatcher| drop(views::jobs(dispatcher, &request))),
+        Request::List(request) => ask(world, move |dispatcher| {
+            let most = request.explain_max;
+            let mut page = Page::new(request);
+            while !page.step(dispatcher) {}
+            for index in to_explain(&page.jobs, most) {
+                views::explain(dispatcher, JobId(page.jobs[index].job_id));
+            }
+        }),
         Request::Show(job) | Request::Explain(job) | Request::Wait(job) if job >= known => return false,
         Request::Show(job) => {
             ask(world, move |dispatcher| drop(views::detail(dispatcher, JobId(job)).unwrap()))

@@ -12,15 +12,15 @@ const ME: &str = "me";
 /// What the flags say; a head has to be asked who `me` is.
 pub(super) async fn filter(client: &Client, args: &FilterArgs) -> Result<JobFilter, CliError> {
     let user = match args.user.as_deref() {
-        Some(ME) => client.info().await?.user,
-        user => user.unwrap_or_default().to_owned(),
+        Some(ME) => Some(client.info().await?.user),
+        user => user.map(str::to_owned),
     };
     let now_s = unix_s();
     Ok(JobFilter {
         phases: args.state.iter().map(|&state| asked_phase(state).into()).collect(),
         user,
-        account: args.account.clone().unwrap_or_default(),
-        pool: args.pool.clone().unwrap_or_default(),
+        account: args.account.clone(),
+        pool: args.pool.clone(),
         name: args.name.clone().unwrap_or_default(),
         since_s: args.since.map(|moment| moment.unix_s(now_s)),
         until_s: args.until.map(|moment| moment.unix_s(now_s)),

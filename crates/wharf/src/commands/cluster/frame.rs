@@ -55,8 +55,6 @@ pub(in crate::commands) struct Frame {
     pub(in crate::commands) nodes: Vec<NodeSummary>,
     /// Jobs that are not over.
     pub(in crate::commands) jobs: Vec<JobSummary>,
-    /// Requested wait reasons of jobs.
-    pub(in crate::commands) reasons: BTreeMap<u32, String>,
     /// Iterations a second of running jobs; where there is none, the mean since the start stands in.
     pub(in crate::commands) rates: BTreeMap<u32, f64>,
     /// The present, in seconds since the Unix epoch.
@@ -163,7 +161,7 @@ impl Frame {
         };
         for group in jobs.chunk_by(is_same) {
             let Some(job) = group.first() else { continue };
-            let reason = self.reasons.get(&job.job_id).unwrap_or(&job.reason);
+            let reason = job.explanation.as_ref().unwrap_or(&job.reason);
             let indexes: Vec<u32> = group.iter().filter_map(|job| job.array_index).collect();
             let (id, devices) = (elements(job.array_job, indexes), job.devices.to_string());
             let id = if job.array_index.is_some() { id } else { job.job_id.to_string() };
@@ -226,6 +224,7 @@ mod tests {
             name: "next".into(),
             devices: 4,
             submit_s: 1010.0,
+            explanation: Some("needs 4 devices, 1 is free".to_owned()),
             ..JobSummary::default()
         };
         let bad = Device { index: 3, problem: "fell off the bus".into(), ..Device::default() };
@@ -242,7 +241,6 @@ mod tests {
             title: "one node".into(),
             nodes: vec![node],
             jobs: vec![running, waiting],
-            reasons: [(4, "needs 4 devices, 1 is free".to_owned())].into(),
             now_s: 1020.0,
             ..Frame::default()
         }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
 use wharf_client::{Client, unix_s};
 use wharf_core::Reshapes;
 use wharf_curve::Number;
-use wharf_job::{Array, JobNumber, elements, shown};
+use wharf_job::{Array, JobNumber, elements, event_json, shown};
 use wharf_proto::{JobPhase, JobSummary, ListJobsRequest, Plan};
 use wharf_report::human;
 
@@ -15,7 +14,7 @@ use super::connect::with;
 use super::filter::filter;
 use super::frame::progress;
 use super::record::{described, plan_words, summary};
-use super::top::explain_waiting;
+use super::top::EXPLAIN_MAX;
 use crate::args::{JobArgs, JobsArgs, OutputFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -127,7 +126,7 @@ impl JobRow {
             retry_s: happened(job.retry_s),
             account: job.account,
             pool: job.pool,
-            reason: job.reason,
+            reason: job.explanation.unwrap_or(job.reason),
         }
     }
 
@@ -179,15 +178,9 @@ pub(in crate::commands) fn jobs(args: &JobsArgs, terminal: &Terminal) -> Result<
     let live_only = !args.all && asked.state.is_empty() && !says_when;
     let jobs = with(&args.home, async |client| {
         let filter = Some(filter(client, asked).await?);
-        let mut jobs = client.list_jobs(ListJobsRequest { live_only, filter, ..Default::default() }).await?;
-        let mut reasons = BTreeMap::new();
-        explain_waiting(client, &jobs, &mut reasons).await?;
-        for job in &mut jobs {
-            if let Some(reason) = reasons.remove(&job.job_id) {
-                job.reason = reason;
-            }
-        }
-        Ok(jobs)
+        let request =
+            ListJobsRequest { live_only, filter, explain_max: EXPLAIN_MAX, ..ListJobsRequest::default() };
+        Ok(client.list_jobs(request).await?)
     })?;
     let mut rows: Vec<JobRow> = jobs.into_iter().map(|job| JobRow::new(job, unix_s())).collect();
     let terminal = &terminal.with_csv(args.csv);
@@ -280,10 +273,7 @@ pub(in crate::commands) fn job(args: &JobArgs, terminal: &Terminal) -> Result<Ex
     let history: Vec<_> = entries
         .clone()
         .map(|(entry, text)| {
-            // A record is a document itself.
-            let event =
-                serde_json::from_str(&entry.what).unwrap_or_else(|_| Value::from(entry.what.as_str()));
-            serde_json::json!({ "time_s": entry.time_s, "event": event, "text": text })
+            serde_json::json!({ "time_s": entry.time_s, "event": event_json(entry), "text": text })
         })
         .collect();
     if terminal.format != OutputFormat::Table {

@@ -6,9 +6,9 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::Value;
 use wharf_client::Client;
 use wharf_job::{Chosen, JobNumber, PatternValues};
+use wharf_proto::job_event::Event;
 use wharf_proto::{JobDetail, JobPhase, JobSpec, JobSummary, LogsRequest};
 
 use super::connect::with;
@@ -30,11 +30,11 @@ pub(super) struct Run {
     /// Counts the runs of the job, from 1.
     pub(super) number: u32,
     /// Node numbers by rank.
-    nodes: Vec<u64>,
+    nodes: Vec<u32>,
     /// Why it came to its end before the job was done, in words.
     ended: Option<String>,
     /// The node that is to blame.
-    culprit: Option<u64>,
+    culprit: Option<u32>,
     is_launched: bool,
 }
 
@@ -55,19 +55,18 @@ impl Run {
 pub(super) fn runs(detail: &JobDetail) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for entry in &detail.history {
-        let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { continue };
-        let Some((kind, record)) = record.iter().next() else { continue };
-        if kind == "job_placed" {
-            let number = record["generation"].as_u64().and_then(|number| u32::try_from(number).ok());
-            let shares = record["shares"].as_array().into_iter().flatten();
-            let nodes = shares.filter_map(|share| share[0].as_u64()).collect();
-            runs.push(Run { number: number.unwrap_or(0), nodes, ..Run::default() });
-        } else if let ("job_launched", Some(run)) = (kind.as_str(), runs.last_mut()) {
-            run.is_launched = true;
-        } else if let ("job_caused", Some(run)) = (kind.as_str(), runs.last_mut()) {
-            let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
-            run.ended = record["cause"].as_str().map(|cause| format!("ended by {cause}{code}"));
-            run.culprit = record["node"].as_u64();
+        match (entry.happened(), runs.last_mut()) {
+            (Some(Event::JobPlaced(placed)), _) => {
+                let nodes = placed.shares.iter().map(|share| share.node).collect();
+                runs.push(Run { number: placed.generation, nodes, ..Run::default() });
+            }
+            (Some(Event::JobLaunched(_)), Some(run)) => run.is_launched = true,
+            (Some(Event::JobCaused(caused)), Some(run)) => {
+                let code = caused.code.map_or_else(String::new, |code| format!(", exit code {code}"));
+                run.ended = Some(format!("ended by {}{code}", caused.cause().word()));
+                run.culprit = caused.node;
+            }
+            _ => {}
         }
     }
     runs.retain(|run| run.is_launched || run.ended.is_some());
@@ -216,21 +215,32 @@ fn end_of_file(path: &Path, since_s: f64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use wharf_proto::HistoryEntry;
+    use wharf_proto::{
+        Cause, HistoryEntry, JobCaused, JobEvent, JobLaunched, JobPlaced, NodeDevices, RecordedSpec,
+    };
 
     use super::*;
 
     #[test]
     fn runs_have_their_causes_and_the_rank_that_failed() {
-        let entry = |what: &str| HistoryEntry { time_s: 0.0, what: what.to_owned() };
+        let entry = |event: Event| HistoryEntry {
+            event: Some(JobEvent { job_id: 3, event: Some(event) }),
+            ..HistoryEntry::default()
+        };
+        let placed = |generation: u32, nodes: &[u32]| {
+            let share = |&node: &u32| NodeDevices { node, devices: vec![0] };
+            Event::JobPlaced(JobPlaced { generation, shares: nodes.iter().map(share).collect() })
+        };
+        let caused = JobCaused { cause: Cause::UserError.into(), node: Some(2), code: Some(7) };
         let history = vec![
-            entry(r#"{"job_submitted":{"job":3}}"#),
-            entry(r#"{"job_placed":{"job":3,"generation":1,"shares":[[4,[0]],[2,[1]]]}}"#),
-            entry(r#"{"job_caused":{"job":3,"cause":"user","node":2,"code":7}}"#),
-            entry(r#"{"job_placed":{"job":3,"generation":2,"shares":[[2,[0]]]}}"#),
-            entry(r#"{"job_launched":{"job":3}}"#),
-            entry("nonsense"),
-            entry(r#"{"job_placed":{"job":3,"generation":3,"shares":[[4,[0]]]}}"#),
+            entry(Event::JobSubmitted(RecordedSpec::default())),
+            entry(placed(1, &[4, 2])),
+            entry(Event::JobCaused(caused)),
+            entry(placed(2, &[2])),
+            entry(Event::JobLaunched(JobLaunched::default())),
+            // Of a newer head.
+            HistoryEntry::default(),
+            entry(placed(3, &[4])),
         ];
         let runs = runs(&JobDetail { history, ..JobDetail::default() });
         let found: Vec<_> = runs.iter().map(|run| (run.heading(2), run.rank())).collect();

@@ -57,6 +57,6 @@ pub(super) use report::report;
 pub(super) use run::run;
 pub(super) use submit::submit;
 pub(super) use token::token;
-pub(super) use top::{explain_waiting, top};
+pub(super) use top::{EXPLAIN_MAX, top};
 pub(super) use tune::tune;
 pub(super) use usage::usage;

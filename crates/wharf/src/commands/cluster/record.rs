@@ -1,9 +1,14 @@
 //! What a cluster has recorded, in words and for a report.
 
-use serde_json::Value;
 use wharf_client::{Client, ClientError, unix_s};
 use wharf_core::{DEVICES_PER_NODE_MAX, DeviceSet, NodeId, NodeShare, Reshape, Topology};
-use wharf_proto::{HistoryEntry, JobDetail, JobFilter, JobPhase, JobSummary, NodeSummary};
+use wharf_curve::Number;
+use wharf_proto::job_event::Event;
+use wharf_proto::recorded_end::Outcome;
+use wharf_proto::{
+    HistoryEntry, JobDetail, JobFilter, JobPhase, JobPlaced, JobSummary, JobTimed, JobWatched, NodeDevices,
+    NodeSummary,
+};
 use wharf_report::cluster::{Record, RecordedJob, RecordedNode, Stay};
 
 use crate::error::CliError;
@@ -69,12 +74,6 @@ fn recorded(detail: JobDetail) -> RecordedJob {
     }
 }
 
-/// The name and the content of a record in a history.
-fn parts(entry: &HistoryEntry) -> Option<(String, Value)> {
-    let Ok(Value::Object(record)) = serde_json::from_str(&entry.what) else { return None };
-    record.into_iter().next()
-}
-
 /// Where a job was: from its start, or its placement where it did not get that far, until it was stopped or over.
 fn stays(history: &[HistoryEntry]) -> Vec<Stay> {
     let mut stays: Vec<Stay> = Vec::new();
@@ -84,19 +83,18 @@ fn stays(history: &[HistoryEntry]) -> Vec<Stay> {
         }
     };
     for entry in history {
-        let Some((name, record)) = parts(entry) else { continue };
-        match name.as_str() {
-            "job_placed" => {
+        match entry.happened() {
+            Some(Event::JobPlaced(placed)) => {
                 close(&mut stays, entry.time_s);
-                let shares = serde_json::from_value(record["shares"].clone()).unwrap_or_default();
+                let shares = placed.shares.iter().map(|share| (share.node, share.devices.clone())).collect();
                 stays.push(Stay { shares, start_s: entry.time_s, end_s: None });
             }
-            "job_launched" => {
+            Some(Event::JobLaunched(_)) => {
                 if let Some(stay) = stays.last_mut().filter(|stay| stay.end_s.is_none()) {
                     stay.start_s = entry.time_s;
                 }
             }
-            "job_stopped" | "job_ended" => close(&mut stays, entry.time_s),
+            Some(Event::JobStopped(_) | Event::JobEnded(_)) => close(&mut stays, entry.time_s),
             _ => {}
         }
     }
@@ -125,15 +123,14 @@ pub(super) fn described(history: &[HistoryEntry], nodes: &[NodeSummary]) -> Vec<
 
 /// Where a job was placed, if that is what an entry tells.
 fn placement(entry: &HistoryEntry, nodes: usize) -> Option<Vec<NodeShare>> {
-    let (_, record) = parts(entry).filter(|(name, _)| name == "job_placed")?;
-    let shares: Vec<(u32, Vec<u32>)> = serde_json::from_value(record["shares"].clone()).ok()?;
-    let share = |(node, devices): (u32, Vec<u32>)| {
+    let Some(Event::JobPlaced(placed)) = entry.happened() else { return None };
+    let share = |share: &NodeDevices| {
         let mut set = DeviceSet::EMPTY;
-        let held = devices.into_iter().filter(|device| *device < DEVICES_PER_NODE_MAX);
-        held.for_each(|device| set.insert(device));
-        NodeShare { node: NodeId(node), devices: set }
+        let held = share.devices.iter().filter(|device| **device < DEVICES_PER_NODE_MAX);
+        held.for_each(|&device| set.insert(device));
+        NodeShare { node: NodeId(share.node), devices: set }
     };
-    Some(shares.into_iter().filter(|(node, _)| (*node as usize) < nodes).map(share).collect())
+    Some(placed.shares.iter().filter(|share| (share.node as usize) < nodes).map(share).collect())
 }
 
 /// `4 × a40`.
@@ -150,106 +147,132 @@ pub(super) fn plan_words(stages: u32, data: u32, tensor: u32) -> String {
     format!("{stages} pipeline × {data} data × {tensor} tensor")
 }
 
-/// A record of a history in words; what is not known stays as it is.
+/// An event in words. Events of heads without typed events stay as they are.
 fn describe(entry: &HistoryEntry, nodes: &[NodeSummary]) -> String {
-    let Some((name, record)) = parts(entry) else { return entry.what.clone() };
-    let text = |key: &str| record[key].as_str().unwrap_or_default().replace('_', " ");
-    match name.as_str() {
-        "job_submitted" | "array_submitted" => "submitted".to_owned(),
-        "job_placed" => {
-            let shares: Vec<(usize, Vec<u32>)> =
-                serde_json::from_value(record["shares"].clone()).unwrap_or_default();
-            let share = |(node, devices): &(usize, Vec<u32>)| {
-                let name = nodes.get(*node).map_or("?", |node| node.name.as_str());
-                let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
-                format!("{name}:{}", devices.join(","))
-            };
-            format!("placed on {}", shares.iter().map(share).collect::<Vec<_>>().join(" "))
+    let Some(event) = entry.happened() else { return entry.what.clone() };
+    let word = |name: &str| name.to_lowercase().replace('_', " ");
+    match event {
+        Event::JobSubmitted(_) | Event::ArraySubmitted(_) => "submitted".to_owned(),
+        Event::JobPlaced(placed) => placed_words(placed, nodes),
+        Event::JobLaunched(_) => "started".to_owned(),
+        Event::JobRated(iteration_s) => format!("an iteration takes {iteration_s:.3} s from now on"),
+        Event::JobStopping(stopping) => format!("stopping: {}", word(stopping.why().as_str_name())),
+        Event::JobSaved(done) => format!("saved its work: {} iterations are safe", number(*done)),
+        Event::JobGaveWay(gave) => {
+            let others = gave.to.map_or_else(|| "others".to_owned(), |to| format!("job {to}"));
+            format!("makes room for {others}: {}", word(gave.chosen().as_str_name()))
         }
-        "job_launched" => "started".to_owned(),
-        "job_stopping" => format!("stopping: {}", text("why")),
-        "job_saved" => format!("saved its work: {} iterations are safe", record["done"]),
-        "job_gave_way" => match record["to"].as_u64() {
-            Some(to) => format!("makes room for job {to}: {}", text("chosen")),
-            None => format!("makes room for others: {}", text("chosen")),
-        },
-        "job_replaced" => format!("job {} gets devices that it leaves", record["by"]),
-        "job_stopped" => format!("stopped, {} iterations are safe", record["done"]),
-        "job_held" => "held".to_owned(),
-        "job_released" => "released".to_owned(),
-        "job_reprioritised" => format!("given priority {}", record["priority"]),
-        "job_noted" => record["reason"].as_str().unwrap_or_default().to_owned(),
-        "job_changed" | "array_changed" => {
-            let field = |key: &str| record[key].as_str().unwrap_or_default();
-            format!("{} requested by {}", field("change"), field("by"))
+        Event::JobReplaced(by) => format!("job {by} gets devices that it leaves"),
+        Event::JobStopped(done) => format!("stopped, {} iterations are safe", number(*done)),
+        Event::JobHeld(_) => "held".to_owned(),
+        Event::JobReleased(_) => "released".to_owned(),
+        Event::JobReprioritised(priority) => format!("given priority {priority}"),
+        Event::JobNoted(reason) => reason.clone(),
+        Event::JobChanged(change) | Event::ArrayChanged(change) => {
+            format!("{} requested by {}", change.change, change.by)
         }
-        "hold_wanted" => "held on request".to_owned(),
-        "hold_lifted" => "no longer held on request".to_owned(),
-        "job_retried" => "to be run again".to_owned(),
-        "job_caused" => {
-            let node = record["node"].as_u64().and_then(|node| nodes.get(usize::try_from(node).ok()?));
+        Event::HoldWanted(_) => "held on request".to_owned(),
+        Event::HoldLifted(_) => "no longer held on request".to_owned(),
+        Event::JobRetried(_) => "to be run again".to_owned(),
+        Event::JobCaused(caused) => {
+            let node = caused.node.and_then(|node| nodes.get(usize::try_from(node).ok()?));
             let node = node.map_or_else(String::new, |node| format!(" on {}", node.name));
-            let code = record["code"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
-            format!("cause: {}{node}{code}", record["cause"].as_str().unwrap_or_default())
+            let code = caused.code.map_or_else(String::new, |code| format!(", exit code {code}"));
+            format!("cause: {}{node}{code}", caused.cause().word())
         }
-        "job_stalled" => text("reason"),
-        "job_planned" => match serde_json::from_value::<(u32, u32, u32)>(record["plan"].clone()) {
-            Ok((stages, data, tensor)) => format!("to run as {}", plan_words(stages, data, tensor)),
-            Err(_) => "to run as it likes".to_owned(),
+        Event::JobSignalled(signal) => format!("ended by signal {signal}"),
+        Event::JobStalled(reason) => reason.clone(),
+        Event::JobPlanned(planned) => match &planned.plan {
+            Some(plan) => format!("to run as {}", plan_words(plan.stages, plan.data, plan.tensor)),
+            None => "to run as it likes".to_owned(),
         },
-        "job_delayed" => "waits a little before it is run again".to_owned(),
-        "job_measured" => {
-            let told = record["metrics"].as_object().into_iter().flatten();
-            let told: Vec<String> = told.map(|(name, value)| format!("{name} {value}")).collect();
-            let remarks = record["remarks"].as_array().into_iter().flatten().filter_map(|one| one.as_str());
-            let remarks: String = remarks.map(|remark| format!("; {remark}")).collect();
-            format!("last metrics: {}{remarks}", told.join(", "))
+        Event::JobDelayed(_) => "waits a little before it is run again".to_owned(),
+        Event::JobMeasured(measured) => {
+            let metric = |(name, value): (&String, &f64)| format!("{name} {}", number(*value));
+            let metrics: Vec<String> = measured.metrics.iter().map(metric).collect();
+            let remarks: String = measured.remarks.iter().map(|remark| format!("; {remark}")).collect();
+            format!("last metrics: {}{remarks}", metrics.join(", "))
         }
-        "job_timed" => {
-            let number = |key: &str| record[key].as_f64().unwrap_or_default();
-            let each_s = number("span_s") / number("iterations");
-            let on = (record["devices"].as_u64().unwrap_or_default(), text("device_type"));
-            format!("{} iterations took {each_s:.3} s each on {} x {}", number("iterations"), on.0, on.1)
-        }
-        "job_watched" => {
-            let seconds = |key: &str| record[key].as_f64().unwrap_or_default();
-            let (watched_s, idle_s) = (seconds("watched_s"), seconds("idle_s"));
-            let (done, total) = (seconds("iterations"), seconds("total"));
-            let of = if total > 0.0 { format!(" of {total:.0}") } else { String::new() };
-            let done = (done > 0.0).then(|| format!("its trainer reported {done:.0}{of} iterations"));
-            let idle = (watched_s > 0.0)
-                .then(|| format!("its devices were idle for {idle_s:.0} of {watched_s:.0} s"));
-            done.into_iter().chain(idle).collect::<Vec<_>>().join("; ")
-        }
-        "job_ended" => match &record["end"] {
-            Value::String(end) => end.replace('_', " "),
-            end => format!("failed with exit code {}", end["failed"]["code"]),
+        Event::JobTimed(timed) => timed_words(timed),
+        Event::JobWatched(watched) => watched_words(watched),
+        Event::JobAmended(_) => "changed".to_owned(),
+        Event::JobEnded(end) => match end.outcome() {
+            Outcome::Failed => format!("failed with exit code {}", end.exit_code),
+            outcome => word(outcome.as_str_name()),
         },
-        _ => entry.what.clone(),
     }
+}
+
+/// A number as in JSON, `10.0` for a whole one.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:?}") } else { Number(value).to_string() }
+}
+
+fn placed_words(placed: &JobPlaced, nodes: &[NodeSummary]) -> String {
+    let share = |share: &NodeDevices| {
+        let name = nodes.get(share.node as usize).map_or("?", |node| node.name.as_str());
+        let devices: Vec<String> = share.devices.iter().map(u32::to_string).collect();
+        format!("{name}:{}", devices.join(","))
+    };
+    format!("placed on {}", placed.shares.iter().map(share).collect::<Vec<_>>().join(" "))
+}
+
+fn timed_words(timed: &JobTimed) -> String {
+    let (iterations, each_s) = (timed.iterations, timed.span_s / timed.iterations);
+    format!("{iterations} iterations took {each_s:.3} s each on {} x {}", timed.devices, timed.device_type)
+}
+
+fn watched_words(watched: &JobWatched) -> String {
+    let of = watched
+        .total
+        .filter(|total| *total > 0.0)
+        .map_or_else(String::new, |total| format!(" of {total:.0}"));
+    let done = (watched.iterations > 0.0)
+        .then(|| format!("its trainer reported {:.0}{of} iterations", watched.iterations));
+    let idle = (watched.watched_s > 0.0)
+        .then(|| format!("its devices were idle for {:.0} of {:.0} s", watched.idle_s, watched.watched_s));
+    done.into_iter().chain(idle).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
 mod tests {
+    use wharf_proto::gave_way::Chosen;
+    use wharf_proto::job_stopping::Why;
+    use wharf_proto::{
+        GaveWay, JobEvent, JobLaunched, JobPlanned, JobStopping, Plan, RecordedEnd, RecordedSpec,
+        RequestedChange,
+    };
+
     use super::*;
 
     fn history() -> Vec<HistoryEntry> {
-        let entry = |time_s: f64, what: &str| HistoryEntry { time_s, what: what.to_owned() };
+        let entry = |time_s: f64, event: Event| HistoryEntry {
+            time_s,
+            event: Some(JobEvent { job_id: 0, event: Some(event) }),
+            ..HistoryEntry::default()
+        };
+        let placed = |generation: u32, shares: &[(u32, &[u32])]| {
+            let share = |&(node, devices): &(u32, &[u32])| NodeDevices { node, devices: devices.to_vec() };
+            Event::JobPlaced(JobPlaced { generation, shares: shares.iter().map(share).collect() })
+        };
+        let gave = GaveWay { to: Some(7), chosen: Chosen::LeastUnsavedWork.into() };
+        let plan = Some(Plan { stages: 1, data: 2, tensor: 1 });
+        let change = RequestedChange { change: "requeue".to_owned(), by: "ann".to_owned() };
         vec![
-            entry(1.0, r#"{"job_submitted":{"job":0,"spec":{}}}"#),
-            entry(2.0, r#"{"job_placed":{"job":0,"generation":1,"shares":[[1,[0,3]]]}}"#),
-            entry(2.0, r#"{"job_planned":{"job":0,"plan":[1,2,1]}}"#),
-            entry(3.0, r#"{"job_launched":{"job":0,"ready":3.0,"iteration_s":0.1}}"#),
-            entry(4.0, r#"{"job_saved":{"job":0,"done":10.0}}"#),
-            entry(5.0, r#"{"job_gave_way":{"job":0,"to":7,"chosen":"least_unsaved_work"}}"#),
-            entry(5.0, r#"{"job_stopping":{"job":0,"why":"preempted"}}"#),
-            entry(5.0, r#"{"job_replaced":{"job":0,"by":7}}"#),
-            entry(6.0, r#"{"job_stopped":{"job":0,"done":20.0}}"#),
-            entry(7.0, r#"{"job_placed":{"job":0,"generation":2,"shares":[[0,[0]],[1,[1]]]}}"#),
-            entry(8.0, r#"{"job_placed":{"job":0,"generation":3,"shares":[[1,[0,1,2]]]}}"#),
-            entry(8.5, r#"{"job_placed":{"job":0,"generation":4,"shares":[[2,[0]]]}}"#),
-            entry(8.7, r#"{"job_changed":{"job":0,"change":"requeue","by":"ann"}}"#),
-            entry(9.0, r#"{"job_ended":{"job":0,"end":{"failed":{"code":3}}}}"#),
+            entry(1.0, Event::JobSubmitted(RecordedSpec::default())),
+            entry(2.0, placed(1, &[(1, &[0, 3])])),
+            entry(2.0, Event::JobPlanned(JobPlanned { plan })),
+            entry(3.0, Event::JobLaunched(JobLaunched { ready_s: 3.0, iteration_s: 0.1 })),
+            entry(4.0, Event::JobSaved(10.0)),
+            entry(5.0, Event::JobGaveWay(gave)),
+            entry(5.0, Event::JobStopping(JobStopping { why: Why::Preempted.into() })),
+            entry(5.0, Event::JobReplaced(7)),
+            entry(6.0, Event::JobStopped(20.0)),
+            entry(7.0, placed(2, &[(0, &[0]), (1, &[1])])),
+            entry(8.0, placed(3, &[(1, &[0, 1, 2])])),
+            entry(8.5, placed(4, &[(2, &[0])])),
+            entry(8.7, Event::JobChanged(change)),
+            entry(9.0, Event::JobEnded(RecordedEnd { outcome: Outcome::Failed.into(), exit_code: 3 })),
         ]
     }
 

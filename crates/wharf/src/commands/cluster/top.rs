@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
-use wharf_client::{Client, ClientError, unix_s};
+use wharf_client::{Client, unix_s};
 use wharf_proto::{JobPhase, JobSummary, ListJobsRequest};
 
 use super::connect::with;
@@ -17,8 +17,8 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Terminal, escaped};
 
-/// Reasons that are asked for, for the first jobs that wait.
-const REASONS_MAX: usize = 20;
+/// Wait reasons in a list of jobs, for the first jobs that wait.
+pub(in crate::commands) const EXPLAIN_MAX: u32 = 20;
 /// A rate is measured over this long.
 const WINDOW_S: f64 = 10.0;
 /// To another screen and without a cursor, and back.
@@ -48,35 +48,18 @@ pub(in crate::commands) fn top(args: &TopArgs, terminal: &Terminal) -> Result<Ex
     })
 }
 
-/// Why the first jobs that wait do so.
-pub(in crate::commands) async fn explain_waiting(
-    client: &Client,
-    jobs: &[JobSummary],
-    reasons: &mut BTreeMap<u32, String>,
-) -> Result<(), ClientError> {
-    let waits = |job: &&JobSummary| matches!(job.phase(), JobPhase::Waiting | JobPhase::Held);
-    // Elements of an array wait for the same: one answer does.
-    let mut arrays = BTreeSet::new();
-    let is_new = |job: &&JobSummary| job.array_index.is_none() || arrays.insert((job.array_job, job.phase));
-    for job in jobs.iter().filter(waits).filter(is_new).take(REASONS_MAX) {
-        reasons.insert(job.job_id, client.explain(job.job_id).await?);
-    }
-    Ok(())
-}
-
 async fn look(client: &Client, rates: &mut Rates, sort: Sort) -> Result<Frame, CliError> {
     let info = client.info().await?;
     let nodes = client.list_nodes().await?;
-    let jobs = client.list_jobs(ListJobsRequest { live_only: true, ..Default::default() }).await?;
+    let request = ListJobsRequest { live_only: true, explain_max: EXPLAIN_MAX, ..ListJobsRequest::default() };
+    let jobs = client.list_jobs(request).await?;
     let now_s = unix_s();
-    let mut reasons = BTreeMap::new();
-    explain_waiting(client, &jobs, &mut reasons).await?;
     let policy = if info.policy.is_empty() { String::new() } else { format!(" · {}", info.policy) };
     let title = format!(
         "wharf {}{policy} · {} nodes · {} of {} devices free · {} jobs live, {} over",
         info.version, info.nodes, info.devices_free, info.devices, info.jobs_live, info.jobs_ended
     );
-    Ok(Frame { title, nodes, rates: rates.update(now_s, &jobs), jobs, reasons, now_s, sort })
+    Ok(Frame { title, nodes, rates: rates.update(now_s, &jobs), jobs, now_s, sort })
 }
 
 /// Earlier numbers of iterations, to tell the present rate by.

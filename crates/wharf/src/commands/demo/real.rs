@@ -143,7 +143,8 @@ async fn follow(
 
 /// All jobs, with what the demo knows of their lengths.
 async fn jobs(client: &Client, arrivals: &[Arrival]) -> Result<Vec<JobSummary>, CliError> {
-    let mut jobs = client.list_jobs(ListJobsRequest::default()).await?;
+    let request = ListJobsRequest { explain_max: cluster::EXPLAIN_MAX, ..ListJobsRequest::default() };
+    let mut jobs = client.list_jobs(request).await?;
     for job in &mut jobs {
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.spec.name == job.name) {
             job.iterations = arrival.spec.iterations;
@@ -165,10 +166,8 @@ async fn frame(
         args.policy,
         all.len() - live.len()
     );
-    let mut frame = Frame { title, nodes: client.list_nodes().await?, ..Frame::default() };
-    cluster::explain_waiting(client, &live, &mut frame.reasons).await?;
-    (frame.jobs, frame.now_s) = (live, wharf_client::unix_s());
-    Ok(frame)
+    let (nodes, now_s) = (client.list_nodes().await?, wharf_client::unix_s());
+    Ok(Frame { title, nodes, jobs: live, now_s, ..Frame::default() })
 }
 
 /// Writes the page, the tables and what the jobs said.
