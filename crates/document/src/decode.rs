@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
         let missing = || Problem {
             place: self.place,
             field: path(self.at, name),
-            message: "it has to be given".to_owned(),
+            message: "required".to_owned(),
             hint: None,
         };
         self.take(name)?.ok_or_else(missing)

@@ -226,7 +226,7 @@ async fn phases(
         // processes there have no owner any more.
         if record.dirty.is_some() || !record.done.is_empty() {
             let env = [("OLD", record.stamp.as_str())];
-            visit.ask("ending what ran there before", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
+            visit.ask("ending earlier processes", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
             if record.done.contains_key(&Phase::Container) || record.dirty == Some(Phase::Container) {
                 container::abandon(visit, &record.stamp).await?;
             }
@@ -325,7 +325,7 @@ fn lost(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) 
             Some("the head is another one now")
         }
         Runtime::Commands { .. } if record.has_processes && !runs("marked") => {
-            Some("nothing that was started runs any more")
+            Some("none of its processes is running")
         }
         _ => None,
     };

@@ -53,9 +53,9 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoModel => write!(f, "tells neither `iteration_ms` nor a model"),
+            Self::NoModel => write!(f, "has neither `iteration_ms` nor a model"),
             Self::UnknownModel { model } => {
-                write!(f, "tells no `iteration_ms`, and the profile has no model `{model}`")
+                write!(f, "has no `iteration_ms`, and the profile has no model `{model}`")
             }
             Self::FitsNowhere { model, devices } => {
                 write!(f, "`{model}` on {devices} devices fits no device type that it may run on")

@@ -136,9 +136,9 @@ fn unknown_to_slurm(spec: &JobSpec) -> Option<(&'static str, &'static str)> {
         (
             "stall_timeout",
             spec.stall_timeout_s.is_some(),
-            "leave it out: only Wharf's own head hears of progress",
+            "omit it: progress is reported to Wharf's own head only",
         ),
-        ("on_stall", spec.on_stall != 0, "leave it out: only Wharf's own head hears of progress"),
+        ("on_stall", spec.on_stall != 0, "omit it: progress is reported to Wharf's own head only"),
         ("stop_signal", spec.stop_signal > 0, signal),
         (
             "network_interface",

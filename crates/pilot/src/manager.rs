@@ -297,7 +297,7 @@ impl Manager {
             if node.is_away && !self.vacated.contains(&slot) {
                 continue;
             }
-            if let Err(error) = self.head.remove(&node.name, "its pilot is over").await {
+            if let Err(error) = self.head.remove(&node.name, "its pilot has ended").await {
                 say(&format!("node {} stays: {}", node.name, told(&error)));
             }
         }
@@ -477,7 +477,7 @@ impl Manager {
         self.health.failed(now_s, &self.settings.backoff, what);
         let Health { failures, retry_at_s, trouble } = &self.health;
         let wait_s = (retry_at_s - now_s).max(0.0);
-        say(&format!("{trouble}; nothing is submitted for {wait_s:.0} s (failure {failures} in a row)"));
+        say(&format!("{trouble}; no pilot is submitted for {wait_s:.0} s (failure {failures} in a row)"));
     }
 
     fn save(&mut self, now_s: f64) -> Result<(), PilotError> {

@@ -212,7 +212,7 @@ impl Dispatcher {
         let now = self.now();
         let delay_s = self.containment.shut_out(node, now);
         self.alert(&format!(
-            "a message of node {node} caused incident {}: the node is not let in for {delay_s:.0} s",
+            "a message of node {node} caused incident {}: its connections are rejected for {delay_s:.0} s",
             incident.id
         ));
     }

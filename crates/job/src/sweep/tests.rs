@@ -94,9 +94,9 @@ fn what_cannot_be_swept_is_told_at_its_place() {
     for (text, expected) in [
         (
             "job: {command: x}",
-            "error: sweep:1:1: there is nothing to sweep over; name `parameters`, or a file with `csv`\n",
+            "error: sweep:1:1: the sweep has no parameters; set `parameters`, or a file with `csv`\n",
         ),
-        ("parameters: {lr: 1}", "error: sweep:1:1: there is nothing to run; describe a `job`\n"),
+        ("parameters: {lr: 1}", "error: sweep:1:1: the sweep has no job; add `job`\n"),
         (
             "parameters: {lr: []}\njob: {command: x}",
             "error: sweep:1:18: parameters.lr: it has no values; name one, or leave it out\n",

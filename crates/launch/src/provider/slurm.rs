@@ -284,7 +284,7 @@ impl Channel for Srun {
         if code == 0 {
             return None;
         }
-        let over = told(&OVER).map(|line| Unreached::Final(format!("its allocation is over ({line})")));
+        let over = told(&OVER).map(|line| Unreached::Final(format!("its allocation has ended ({line})")));
         over.or_else(|| told(&CUT_OFF).map(Unreached::Passing))
     }
 }

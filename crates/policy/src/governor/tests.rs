@@ -80,7 +80,7 @@ fn mistakes_have_places_and_remedies() {
             "[user.ann]\ngpu_hours = 1\nper = \"soon\"".to_owned(),
             "line 3, column 7: `soon` is not a duration",
         ),
-        ("[group.g]\njobs = 1".to_owned(), "group.g: has no `users`; name those who belong to it"),
+        ("[group.g]\njobs = 1".to_owned(), "group.g: has no `users`; list its members"),
         ("[pool.p]\ngroups = [\"g\"]".to_owned(), "pool.p: there is no [group.g]; add one with its users"),
         ("\ndefault_pool = \"p\"".to_owned(), "line 2, column 16: default_pool: there is no [pool.p]"),
         (

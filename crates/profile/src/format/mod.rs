@@ -74,8 +74,7 @@ pub(crate) fn kind(path: &Path) -> Result<Kind, ProfileError> {
     } else if header.contains(',') {
         Ok(Kind::OtherTable)
     } else {
-        let problem =
-            if head.is_empty() { "the file is empty" } else { "it begins like nothing that is known" };
+        let problem = if head.is_empty() { "the file is empty" } else { "unknown format" };
         Err(ProfileError::Unknown { path: path.display().to_string(), source: problem.into() })
     }
 }

@@ -61,7 +61,7 @@ impl Request {
         request.lay(&environment)?;
         request.lay(sources.command_line)?;
         let ignored = request.given.keys().filter(|name| options::class(name) == Class::Ignored);
-        notes.extend(ignored.map(|name| format!("warning: --{name} is ignored: Wharf has nothing like it")));
+        notes.extend(ignored.map(|name| format!("warning: --{name} is ignored: not supported by Wharf")));
         Ok((request, notes))
     }
 

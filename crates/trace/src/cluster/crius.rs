@@ -104,7 +104,7 @@ fn add(cluster: &mut ClusterSpec, device_type: &str, group: &Group) -> Result<()
     }
     let total: u64 = cluster.nodes.iter().map(|node| u64::from(node.devices)).sum();
     if total + u64::from(group.node_num) * u64::from(devices) > DEVICES_MAX.into() {
-        return Err(format!("more than the {DEVICES_MAX} devices that are handled"));
+        return Err(format!("more than the limit of {DEVICES_MAX} devices"));
     }
     let device_type: std::sync::Arc<str> = device_type.into();
     for index in 0..nodes {
@@ -175,7 +175,7 @@ mod tests {
             ),
             (
                 r#"[{"a40": {"node_num": 4000000000}}]"#,
-                "x.json: `a40`: more than the 4000000 devices that are handled",
+                "x.json: `a40`: more than the limit of 4000000 devices",
             ),
         ] {
             assert_eq!(parse(text, "x.json").unwrap_err().to_string(), expected);

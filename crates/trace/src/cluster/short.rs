@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<ClusterSpec, String> {
     let groups = text.split(',').map(parse_group).collect::<Result<Vec<_>, _>>()?;
     let total: u64 = groups.iter().map(|group| u64::from(group.nodes) * u64::from(group.devices)).sum();
     if total > DEVICES_MAX.into() {
-        return Err(format!("it has {total} devices, at most {DEVICES_MAX} are handled"));
+        return Err(format!("it has {total} devices, the limit is {DEVICES_MAX}"));
     }
     let mut cluster = ClusterSpec::default();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
@@ -69,11 +69,11 @@ fn parse_group(text: &str) -> Result<Group<'_>, String> {
 fn parse_count(text: &str, what: &str, max: u32) -> Result<u32, String> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("{} is no number of {what}", shown(text)));
+        return Err(format!("{} is not a number of {what}", shown(text)));
     }
     match text.parse::<u32>() {
         Ok(0) => Err(format!("it has 0 {what}")),
         Ok(count) if count <= max => Ok(count),
-        _ => Err(format!("{} is more than the {max} {what} that are handled", shown(text))),
+        _ => Err(format!("{} is more than the limit of {max} {what}", shown(text))),
     }
 }

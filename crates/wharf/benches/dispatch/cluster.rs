@@ -50,7 +50,7 @@ impl Cluster {
         let start = |index| {
             let (node, devices) = (format!("{name}{index}"), format!("cpu:{slots}"));
             let all = [&["worker", "--node", &node, "--devices", &devices], words].concat();
-            daemon(&self.home, &all, "has let this worker in")
+            daemon(&self.home, &all, "accepted this worker")
         };
         (0..count).map(start).collect()
     }

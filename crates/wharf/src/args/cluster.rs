@@ -325,7 +325,7 @@ pub struct SupervisorArgs {
 Examples:
   wharf explain 3
   wharf explain 12_3
-  wharf explain --run results job-17        Waits, starts and preemptions of a simulated job")]
+  wharf explain --run results 17            Waits, starts and preemptions of a simulated job")]
 pub struct ExplainJobArgs {
     /// State directory of the cluster.
     #[command(flatten)]

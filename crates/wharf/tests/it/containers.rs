@@ -30,7 +30,7 @@ fn example(cluster: &Cluster, name: &str) -> PathBuf {
 
 fn worker(cluster: &Cluster, more: &[&str]) -> Daemon {
     let words = [&["worker", "--node", "only", "--devices", "cpu:8"], more].concat();
-    cluster.daemon(&words, "has let this worker in")
+    cluster.daemon(&words, "accepted this worker")
 }
 
 fn say(cluster: &Cluster, folder: &Path, words: &[&str]) -> String {

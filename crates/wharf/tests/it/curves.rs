@@ -25,7 +25,7 @@ fn head(cluster: &Cluster) -> Daemon {
 }
 
 fn worker(cluster: &Cluster, node: &str) -> Daemon {
-    cluster.daemon(&["worker", "--node", node, "--devices", "v100:1"], "has let this worker in")
+    cluster.daemon(&["worker", "--node", node, "--devices", "v100:1"], "accepted this worker")
 }
 
 /// Submits a trainer and returns its number.

@@ -60,7 +60,7 @@ fn preemptions_and_lost_nodes_say_why() {
             0s  it is submitted
             0s  it runs on gpu-0:0
            50s  node gpu-0 was lost
-           50s  waits: cannot run as things are: needs 1 device, the working nodes have 0 that it may use together
+           50s  waits: cannot start on the current nodes: needs 1 device, the working nodes have 0 that it may use together
          1m 0s  it runs on gpu-0:0
         2m 40s  it is finished
     ");

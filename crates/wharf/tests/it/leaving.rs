@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use crate::cluster::{Cluster, write};
 
-const READY: &str = "has let this worker in";
+const READY: &str = "accepted this worker";
 
 #[test]
 fn worker_that_has_nothing_to_do_leaves_and_is_gone() {

@@ -196,7 +196,7 @@ fn exact_cells_go_through_the_database() {
         ("profile query speeds.csv --model lm --batch-size 20 --hosts 1 --per-host 1", "no exact cells"),
         (
             "profile query speeds.csv --model lm --batch-size 20 --data-parallel",
-            "nothing is known of data parallelism",
+            "no data for data parallelism",
         ),
     ] {
         let told = sandbox.wharf(line).fails(3);

@@ -348,10 +348,10 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
     let lost = cluster.far_worker(far.path(), "n7", None).output().unwrap();
     assert!(stderr(&lost).contains("--join-token-file"), "{}", stderr(&lost));
     let mut worker =
-        Daemon::start(&mut cluster.far_worker(far.path(), "n7", Some(&join)), "has let this worker in");
+        Daemon::start(&mut cluster.far_worker(far.path(), "n7", Some(&join)), "accepted this worker");
     assert_eq!(mode(&far.path().join("workers/n7/identity.json")), 0o600);
     worker.kill();
-    let worker = Daemon::start(&mut cluster.far_worker(far.path(), "n7", None), "has let this worker in");
+    let worker = Daemon::start(&mut cluster.far_worker(far.path(), "n7", None), "accepted this worker");
     cluster.say(&["submit", "--wait", "--gang", "4", "--", "true"]);
 
     // Another machine cannot be the same node with the same token, but with a token for that very node.
@@ -368,7 +368,7 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
     let other = cluster.far_worker(impostor.path(), "n8", Some(&again)).output().unwrap();
     assert!(stderr(&other).contains("may join as `n7`, not as `n8`"), "{}", stderr(&other));
     let replaced =
-        Daemon::start(&mut cluster.far_worker(impostor.path(), "n7", Some(&again)), "has let this worker in");
+        Daemon::start(&mut cluster.far_worker(impostor.path(), "n7", Some(&again)), "accepted this worker");
     let old = cluster.far_worker(far.path(), "n7", None).output().unwrap();
     assert!(stderr(&old).contains("certificate was revoked"), "{}", stderr(&old));
 

@@ -27,7 +27,7 @@ impl Lab {
     /// Starts the worker of a node, also again.
     pub(crate) fn worker(&self, node: &str) -> Daemon {
         let words = ["worker", "--node", node, "--devices", "cpu:4", "--feature", "ib"];
-        self.cluster.daemon(&words, "has let this worker in")
+        self.cluster.daemon(&words, "accepted this worker")
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Output {

@@ -42,7 +42,7 @@ impl Both {
         for node in NODES {
             let devices = if gpus == 0 { format!("cpu:{CPUS}") } else { format!("v100:{gpus}") };
             let words = ["worker", "--node", node, "--devices", &devices, "--cpus", "4"];
-            daemons.push(wharf.daemon(&words, "has let this worker in"));
+            daemons.push(wharf.daemon(&words, "accepted this worker"));
         }
         let folder = |_| tempfile::tempdir().unwrap();
         Self { slurm, _daemons: daemons, wharf, folders: [0, 1].map(folder) }

@@ -227,7 +227,7 @@ fn lint_rejects_what_sim_rejects() {
             "a,0,2,,50,,nonesuch,,,",
             "2x4",
             "",
-            "4:model: error[not-simulated]: the job tells no `iteration_ms`, and the profile has no model `nonesuch`",
+            "4:model: error[not-simulated]: the job has no `iteration_ms`, and the profile has no model `nonesuch`",
         ),
         (
             "a,0,1,5,,,,,,",

@@ -95,7 +95,7 @@ impl Lab {
 }
 
 fn worker(cluster: &Cluster, node: &str) -> Daemon {
-    cluster.daemon(&["worker", "--node", node, "--devices", "cpu:4"], "has let this worker in")
+    cluster.daemon(&["worker", "--node", node, "--devices", "cpu:4"], "accepted this worker")
 }
 
 /// All iterations from 0, each once.

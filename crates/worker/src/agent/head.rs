@@ -104,7 +104,7 @@ struct Link {
     events: mpsc::Sender<HeadEvent>,
     backoff: Duration,
     fence: Fence,
-    /// This head has let this worker in before: a refusal may be a passing mistake, and tasks run.
+    /// This head has accepted this worker before: a refusal may be a passing mistake, and tasks run.
     welcomed: bool,
     /// The present stream is one that the head has taken.
     is_attached: bool,

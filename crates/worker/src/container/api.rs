@@ -155,9 +155,9 @@ impl Api {
         let socket = contained.socket.as_deref().unwrap_or_default();
         match socket.strip_prefix("unix://") {
             Some(path) => Ok(Self { socket: path.to_owned() }),
-            None => Err(format!(
-                "`{socket}` needs docker's or podman's program; without one it has to be unix://PATH"
-            )),
+            None => {
+                Err(format!("`{socket}` needs docker's or podman's program; without it, use unix://PATH"))
+            }
         }
     }
 

@@ -125,7 +125,7 @@ fn merge(devices: &mut [Device], known: &[Device], seen: Result<Vec<Device>, Rea
     for (device, known) in devices.iter_mut().zip(known) {
         match seen.iter().find(|seen| seen.uuid == known.uuid) {
             Some(seen) => *device = Device { index: device.index, ..seen.clone() },
-            None => device.problem = "the driver does not list it any more".to_owned(),
+            None => device.problem = "the driver no longer lists it".to_owned(),
         }
     }
 }
@@ -246,7 +246,7 @@ mod tests {
         let mut devices = vec![device(0, "a"), device(1, "b")];
         merge(&mut devices, &known, Ok(vec![Device { temperature_c: Some(50.0), ..device(1, "a") }]), false);
         assert_eq!((devices[0].index, devices[0].temperature_c), (0, Some(50.0)));
-        assert_eq!(devices[1].problem, "the driver does not list it any more");
+        assert_eq!(devices[1].problem, "the driver no longer lists it");
         let mut devices = vec![device(0, "a"), device(1, "b")];
         let failed = || Err(ReadError::Failed("it hangs".to_owned()));
         merge(&mut devices, &known, failed(), false);

@@ -459,7 +459,7 @@ impl Node {
     fn show_said(&self) {
         let said = self.said();
         let from = said.floor_char_boundary(said.len().saturating_sub(SAID_BYTES_MAX));
-        note(format_args!("Ray said:\n{}", said[from..].trim_end()));
+        note(format_args!("Ray's output:\n{}", said[from..].trim_end()));
     }
 
     /// Whether Ray did not start because it does not know an option, which is then left out.

@@ -479,7 +479,7 @@ impl Table {
         if let Some(task) = self.tasks.get_mut(&key)
             && task.overstay_left() == Some(Duration::ZERO)
         {
-            note(format_args!("{key}: stopped, because its lease is over"));
+            note(format_args!("{key}: stopped, because its lease has expired"));
             task.overstayed = true;
             self.stop(key, now);
         }

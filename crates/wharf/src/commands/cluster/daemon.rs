@@ -196,7 +196,7 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
         let config = worker_config(args, terminal).await?;
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
-            Notice::Welcomed => terminal.note("the head has let this worker in"),
+            Notice::Welcomed => terminal.note("the head accepted this worker"),
             Notice::HeadAway { reason, retry_in } => {
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }

@@ -56,7 +56,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     let is_gone = |name: &&String| !cluster.nodes.iter().any(|node| node.name == **name);
     let gone: Vec<&str> = known.keys().filter(is_gone).map(String::as_str).collect();
     if !gone.is_empty() {
-        let question = format!("the file does not have {} any more: stop there?", gone.join(", "));
+        let question = format!("the file no longer contains {}: stop these nodes?", gone.join(", "));
         if !confirm(&question, args.yes, terminal)? {
             return Ok(Exit::Ok);
         }

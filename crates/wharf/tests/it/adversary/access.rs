@@ -442,7 +442,7 @@ fn join_token_joins_one_node_and_replaces_none() {
         command.env("WHARF_HOME", site.folder.path().join(folder)).arg("--join-token-file").arg(&join);
         command
     };
-    let _first = Daemon::start(&mut far("one", "n1"), "has let this worker in");
+    let _first = Daemon::start(&mut far("one", "n1"), "accepted this worker");
     let stolen = far("two", "n2").output().unwrap();
     let text = String::from_utf8_lossy(&stolen.stderr).into_owned();
     assert!(text.contains("this join token is used up: it has joined n1"), "{text}");

@@ -43,7 +43,7 @@ async fn a_task_token_runs_commands_beside_its_own_job_only() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker =
-        |name| cluster.daemon(&["worker", "--node", name, "--devices", "cpu:2"], "has let this worker in");
+        |name| cluster.daemon(&["worker", "--node", name, "--devices", "cpu:2"], "accepted this worker");
     let _workers = [worker("n1"), worker("n2")];
     let (up, gate) = (cluster.pipe("up"), cluster.pipe("gate"));
     let script = format!(

@@ -203,7 +203,7 @@ fn what_has_died_is_started_again() {
     }
     lab.describe("cluster_name: three\nprovider: {type: process, workers: 1}\nsetup_commands: ['true']\n");
     let said = lab.up(&[]).ends(2);
-    assert!(said.stderr.contains("does not have worker-2 any more"), "{said:?}");
+    assert!(said.stderr.contains("no longer contains worker-2"), "{said:?}");
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach"; 2]);
     assert!(!home.exists(), "it was stopped");
     lab.down("three");

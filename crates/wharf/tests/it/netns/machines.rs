@@ -151,7 +151,7 @@ impl Cluster {
 }
 
 /// What a worker says when the head has taken it.
-pub(crate) const WELCOME: &str = "has let this worker in";
+pub(crate) const WELCOME: &str = "accepted this worker";
 
 impl Drop for Cluster {
     fn drop(&mut self) {

@@ -205,7 +205,7 @@ fn failing_queue_is_left_alone() {
     assert!(is_one_at_a_time(&status), "{}", lab.said());
     assert!(status["trouble"].as_str().unwrap().contains("nvalid partition"), "{status}");
     assert!(lab.say(&["pilot", "status"]).contains("failures in a row"));
-    assert!(lab.said().contains("nothing is submitted for 4 s"), "{}", lab.said());
+    assert!(lab.said().contains("no pilot is submitted for 4 s"), "{}", lab.said());
     assert_eq!(lab.slurm.jobs("all").len(), 0);
     keeper.stop();
 

@@ -131,7 +131,7 @@ impl Outlook {
                 away(median),
                 away(low)
             ),
-            _ => "expected:  as things are, no start is in sight\n".to_owned(),
+            _ => "expected:  no start is predicted with the current nodes\n".to_owned(),
         };
         text
     }
