@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_paths_are_told_from_others() {
+    fn machine_paths_are_distinguished_from_others() {
         let home = concat!("/ho", "me/");
         assert!(is_path_start(&format!("see {home}x"), home));
         assert!(!is_path_start(&format!("docs{home}x"), home));

@@ -424,7 +424,7 @@ impl Policy for Faithful {
 }
 
 #[test]
-fn a_new_policy_is_not_told_to_start_what_was_cancelled() {
+fn cancelled_job_is_not_shown_to_a_new_policy() {
     let mut world = World::new(1);
     world.step(&Step::Submit(4));
     world.answer(0);

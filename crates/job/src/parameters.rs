@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_be_are_told() {
+    fn invalid_parameters_are_rejected() {
         assert_eq!(problem(&spec(&["lr"], &[&["1"], &["2"]])), None);
         assert_eq!(problem(&JobSpec::default()), None);
         type Rows<'a> = &'a [&'a [&'a str]];

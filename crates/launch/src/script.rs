@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_by_itself_is_no_failure() {
+    fn regular_end_is_not_a_failure() {
         let word = crate::hash::unique();
         let mut stays =
             Command::new("sleep").arg("600").env("WHARF_TEST_END", &word).process_group(0).spawn().unwrap();

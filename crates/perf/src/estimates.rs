@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_planner_knows_is_expected_and_nothing_else() {
+    fn known_models_are_estimated_by_the_planner() {
         let estimates = Estimates::new(Profile::default());
         let two = estimates.expect("bert__1.3B", 128, on("a40", 2)).unwrap();
         assert!(two.iterations_per_s > 0.0 && two.data_parallel > 0.0);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_of_the_family_corrects_it() {
+    fn measurements_of_a_family_correct_its_estimates() {
         let plain = Estimates::new(Profile::default()).expect("bert-2.6b", 128, on("a40", 4)).unwrap();
         let mut profile = Profile::default();
         let workload = Workload { model: "bert__1.3B".into(), batch_size: Some(128) };

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_runtime_cannot_do_is_refused_by_field() {
+    fn unsupported_container_field_is_refused_by_name() {
         let read_only = Mount { src: "/a".into(), dst: "/b".into(), read_only: true };
         let volume = Mount { src: "data".into(), dst: "/b".into(), read_only: false };
         let limit = ResourceLimit { name: "nofile".into(), value: Some(9) };

@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slurm_has_nothing_for_is_refused() {
+    fn unsupported_slurm_field_is_refused() {
         let refused = |job: JobSpec| match submission(&job, &Options::default()) {
             Err(PilotError::Job { field, .. }) => field,
             other => panic!("{other:?}"),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_is_told_what_slurm_has_given() {
+    fn worker_receives_the_devices_given_by_slurm() {
         let gpus = env(&[("CUDA_VISIBLE_DEVICES", "1,3"), ("SLURM_CPUS_ON_NODE", "8")]);
         let expected = "worker --home /tmp/h --head head1:7717 --join-token-file /p/1 --node s-0-1 --address n2 \
                         --devices v100:2 --device-numbers 1,3 --cpus 8 --leave-at 4480 --leave";
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slurm_has_not_given_is_told() {
+    fn missing_slurm_resources_are_reported() {
         let few = words(&spec(), &env(&[("CUDA_VISIBLE_DEVICES", "1")])).unwrap_err();
         assert_eq!(few, "gres: Slurm has given 1 devices on this node, and pilots are to have 2");
         let outside = words(&spec(), &BTreeMap::new()).unwrap_err();

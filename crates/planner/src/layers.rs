@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_optimizers_step_is_told_by_parameters() {
+    fn optimizer_time_follows_from_parameters() {
         let mut times = LayerTimes::default();
         assert_eq!(times.update_s(5.0), None);
         times.insert_update(10, 1.0);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_goes_to_those_who_gain_most() {
+    fn remaining_devices_go_to_the_largest_gain() {
         let scales = [offer(0, 1, 1.0), offer(0, 2, 2.0), offer(0, 4, 4.0)];
         let flat = [offer(0, 1, 1.0), offer(0, 2, 1.1), offer(0, 4, 1.2)];
         let jobs = || vec![candidate(0, &flat, None), candidate(1, &scales, None)];

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn table_tells_where_a_job_went() {
+    fn table_shows_the_placement_of_a_job() {
         let plain = record().table().to_plain();
         assert!(plain.contains("left → right"), "{plain}");
     }

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_table_says_shared_things_once() {
+    fn compact_table_shows_common_labels_once() {
         let mut report =
             Report::new(vec![run("fifo", 1, 7900.0), run("srtf", 1, 3000.0), run("fifo", 2, 5.0)]);
         insta::assert_snapshot!(report.caption(), @"trace tiny · preset wharf · cluster 1x4 · 3 jobs");

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn run_names_tell_only_what_differs() {
+    fn run_names_contain_only_differences() {
         let run = |policy, seed| {
             let labels = RunLabels { seed, ..fixture::labels(policy) };
             Summary::new(labels, &fixture::empty_outcome(), 0.0)

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn token_tells_its_authority_and_hides_its_secret() {
+    fn token_shows_its_authority_and_hides_its_secret() {
         let authority = Fingerprint::of(b"a certificate");
         let token = Token::generate(authority).unwrap();
         assert_eq!(token.authority(), Some(authority));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_of_ours_names_no_authority() {
+    fn foreign_token_names_no_authority() {
         let digits = "0".repeat(64);
         for text in ["", "wrong", "whf1", "whf1.abc.def", &format!("whf2.{digits}.x"), "whf1.é.x"] {
             assert_eq!(Token::new(text).authority(), None, "{text}");

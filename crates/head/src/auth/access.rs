@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn token_of_an_older_authority_is_told() {
+    fn token_of_an_older_authority_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         drop(Access::open(&setup(folder.path())).unwrap());
         fs::remove_dir_all(folder.path().join("auth")).unwrap();

@@ -127,7 +127,7 @@ pub(super) fn play(world: &mut VirtualCluster, trace: &Trace, mut meddle: impl F
 }
 
 #[test]
-fn what_is_counted_as_it_changes_is_what_there_is() {
+fn incremental_counts_equal_a_recount() {
     use wharf_proto::{ChangeJobsRequest, change_jobs_request::Change};
     let folder = tempfile::tempdir().unwrap();
     let cluster = ClusterSpec::uniform("v100", 8, 4);

@@ -95,7 +95,7 @@ fn switch_to_a_policy_without_preemption_keeps_running_jobs() {
 }
 
 #[test]
-fn what_cannot_be_made_changes_nothing() {
+fn unknown_policy_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.sqlite");
     let cluster = ClusterSpec::uniform("v100", 1, 4);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_in_commands_are_told_from_shell() {
+    fn placeholders_in_commands_are_distinguished_from_shell() {
         for (text, found) in [
             ("sudo mount -t efs { EFS ID }:/ ~/efs", &["EFS ID"] as &[&str]),
             ("mount {Your EFS file system ID}:/ x; echo {Name}", &["Your EFS file system ID", "Name"]),

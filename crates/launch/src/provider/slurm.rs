@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_srun_says_is_told_apart_from_what_a_command_says() {
+    fn output_of_srun_is_distinguished_from_that_of_the_command() {
         let srun = Srun { cluster: String::new() };
         let of = |code, stderr: &str| srun.unreached(code, stderr);
         assert!(matches!(

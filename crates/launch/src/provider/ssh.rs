@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ssh_says_is_told_apart() {
+    fn errors_of_ssh_are_distinguished() {
         let ssh = Ssh { known_hosts: PathBuf::new(), control: None };
         for (stderr, is_final) in [
             ("ann@n1: Permission denied (publickey).", true),

@@ -31,7 +31,7 @@ const HEAD: &str =
     "cluster_name: lab\nprovider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2, n3]}\n";
 
 #[test]
-fn machines_are_read_with_what_is_said_of_all_and_of_each() {
+fn machines_merge_common_and_own_settings() {
     let text = format!(
         "{HEAD}auth:\n  ssh_user: ann\n  ssh_port: 2222\n  ssh_options: {{ServerAliveInterval: 15}}\n\
          devices: v100:4\nstart_timeout_s: 30\n\
@@ -75,7 +75,7 @@ fn machines_are_read_with_what_is_said_of_all_and_of_each() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     for (text, expected) in [
         (
             "cluster_name: lab\n",

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_as_a_shell_tells_them() {
+    fn exit_codes_equal_those_of_a_shell() {
         let job = |word: &str, wait_status| QueueJob {
             id: "1".into(),
             state: JobState::of_word(word),

@@ -103,7 +103,7 @@ fn a_stage_alone_has_a_shared_processor_for_itself() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_field() {
+fn mistakes_are_reported_with_line_and_field() {
     let layer = "flop: 1\n    parameters: 1\n    output_bytes: 1\n    activation_bytes: 1";
     let model = |path: &Path| model(path).map(|_| ()).unwrap_err().to_string();
     let hardware = |path: &Path| hardware(path).map(|_| ()).unwrap_err().to_string();

@@ -50,7 +50,7 @@ groups = ["vision"]
 "#;
 
 #[test]
-fn a_document_says_who_may_have_what() {
+fn limits_document_is_parsed_into_accounts_and_pools() {
     let limits = Limits::parse(GOOD).expect("a good document");
     assert_eq!(limits.starvation_s, Some(43_200.0));
     let ann = limits.caps_of_user("ann");

@@ -100,7 +100,7 @@ fn folder_with_other_files_comes_back_equal() {
 }
 
 #[test]
-fn what_was_measured_counts_and_the_estimate_says_how() {
+fn measurements_take_precedence_and_the_estimate_is_labelled() {
     let source = folder();
     let profile = load(source.path()).unwrap();
     let plan = |text: &str| Some(text.to_owned());
@@ -219,7 +219,7 @@ fn wrong_rows_are_named() {
 }
 
 #[test]
-fn odd_cells_in_a_database_are_told() {
+fn odd_cells_in_a_database_are_reported() {
     let (source, target) = (folder(), TempDir::new().unwrap());
     let path = target.path().join("p.db");
     let records = read(source.path()).unwrap().records;
@@ -325,7 +325,7 @@ fn crius_own_estimates_give_plans() {
 
 /// A job can run by data parallelism alone where the published code says so, and never faster than under its best plan.
 #[test]
-fn crius_own_tables_say_where_data_parallelism_runs() {
+fn crius_tables_define_where_data_parallelism_fits() {
     needs!(REFERENCE);
     let folder = reference("crius");
     let profile = load(&folder).unwrap();

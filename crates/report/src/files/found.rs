@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_of_many_runs_says_where_they_are() {
+    fn summary_of_many_runs_names_their_directories() {
         let temp = tempfile::tempdir().unwrap();
         write_run(&temp.path().join("runs/1"), "fifo");
         let summary = Summary::new(fixture::labels("shown as"), &fixture::outcome(), 1.0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_file_and_the_way_out() {
+    fn errors_name_file_and_fix() {
         let temp = tempfile::tempdir().unwrap();
         let run = temp.path().join("run");
         write_run(&run, "fifo");

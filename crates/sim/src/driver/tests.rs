@@ -27,7 +27,7 @@ fn regime(policy: &str) -> wharf_core::Regime {
 }
 
 #[test]
-fn a_run_that_is_taken_up_in_the_middle_ends_as_the_whole() {
+fn resumed_run_ends_like_the_whole_run() {
     let settings = GeneratorSettings {
         seed: 3,
         job_count: 120,

@@ -46,7 +46,7 @@ fn short_forms() {
 }
 
 #[test]
-fn bad_short_forms_say_that_there_is_no_such_file_either() {
+fn bad_short_form_also_reports_the_missing_file() {
     for (text, reason) in [
         ("", "it has an empty part"),
         ("8x8,", "it has an empty part"),

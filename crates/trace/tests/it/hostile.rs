@@ -39,7 +39,7 @@ fn content_that_is_no_trace() {
 }
 
 #[test]
-fn cut_gzip_says_how_far_it_got() {
+fn truncated_gzip_reports_its_position() {
     use std::io::Write;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     gzip.write_all(b"job_id,submit_s,devices,duration_s\n").unwrap();

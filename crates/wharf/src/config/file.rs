@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told() {
+    fn every_problem_is_reported() {
         let errors = ConfigFile::parse(Path::new("f"), "[head]\na = 1\nb = 2\n[x]\n").unwrap_err();
         assert_eq!(errors.len(), 3);
     }

@@ -23,7 +23,7 @@ fn causes(job: &Value) -> Vec<String> {
 }
 
 #[test]
-fn causes_are_told_apart_shown_and_found_again() {
+fn causes_are_distinguished_shown_and_found_again() {
     needs!(MEMORY_CGROUP);
     let cluster = Cluster::new();
     let _head = cluster.head();

@@ -134,7 +134,7 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
 }
 
 #[test]
-fn a_shell_trainer_tells_steps_and_is_told_to_stop() {
+fn shell_trainer_reports_steps_and_receives_a_stop() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");
@@ -181,7 +181,7 @@ fn elements_of_arrays_have_names() {
 }
 
 #[test]
-fn a_job_that_cannot_be_started_says_why() {
+fn job_that_cannot_start_has_a_reason() {
     let cluster = Cluster::new();
     let mut head = cluster.head();
     let _worker = cluster.worker("only");
@@ -225,7 +225,7 @@ fn network_interface_that_a_node_lacks_is_reported_by_worker_and_job() {
 }
 
 #[test]
-fn what_cannot_be_is_told_clearly() {
+fn invalid_input_is_rejected_with_a_clear_error() {
     let cluster = Cluster::new();
     let alone = cluster.run(&["jobs"]);
     assert_eq!(alone.status.code(), Some(3));

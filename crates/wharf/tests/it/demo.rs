@@ -47,7 +47,7 @@ fn demo_runs_real_jobs_with_preemptions_and_writes_a_report() {
 }
 
 #[test]
-fn interrupted_demo_leaves_nothing_behind() {
+fn interrupted_demo_cleans_up() {
     let marked = Marked::new();
     let mut demo = marked.start(&["demo", "--jobs", "4"]);
     demo.wait_for("runs on");
@@ -58,7 +58,7 @@ fn interrupted_demo_leaves_nothing_behind() {
 }
 
 #[test]
-fn demo_without_python_says_what_to_do() {
+fn demo_without_python_has_a_hint() {
     let marked = Marked::new();
     let said = marked.command(&["demo"]).env("PATH", marked.path("tmp")).output().unwrap();
     assert_eq!(said.status.code(), Some(3));

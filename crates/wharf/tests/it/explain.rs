@@ -39,7 +39,7 @@ fn waits_have_reasons_and_the_jobs_that_went_first() {
 }
 
 #[test]
-fn preemptions_and_lost_nodes_say_why() {
+fn preemptions_and_lost_nodes_have_reasons() {
     let sandbox = Sandbox::new();
     sandbox.write("pair.csv", "job_id,submit_s,devices,duration_s\nlong,0,1,100\nshort,20,1,10\n");
     let preempted = "sim --trace pair.csv --cluster 1x1 --policy srtf --set restart_s=10 --set min_run_s=0";

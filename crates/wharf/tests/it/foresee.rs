@@ -11,7 +11,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
+fn explain_shows_jobs_ahead_remedies_and_expected_start() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");
@@ -64,7 +64,7 @@ fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
 }
 
 #[test]
-fn the_past_done_over_again_is_what_it_was() {
+fn simulated_past_equals_the_actual_run() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");

@@ -29,7 +29,7 @@ fn worker_that_has_nothing_to_do_leaves_and_is_gone() {
 }
 
 #[test]
-fn jobs_of_a_worker_that_is_told_to_end_move_on() {
+fn jobs_of_a_leaving_worker_move() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker =

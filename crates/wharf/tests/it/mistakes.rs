@@ -64,7 +64,7 @@ const MISTAKES: &[Mistake] = &[
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_cause_and_its_fix() {
+fn every_mistake_is_reported_with_its_cause_and_its_fix() {
     let sandbox = Sandbox::new();
     sandbox.write("late.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,240179,1,100,1000\n");
     sandbox.write(
@@ -84,7 +84,7 @@ fn every_mistake_is_told_with_its_cause_and_its_fix() {
 }
 
 #[test]
-fn mistakes_that_only_a_cluster_can_see_are_told_word_by_word() {
+fn mistakes_that_only_a_cluster_can_see_are_reported_word_by_word() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker = ["worker", "--node", "only", "--devices", "cpu:4"];

@@ -294,7 +294,7 @@ fn a_cluster_lives_in_podman() {
 }
 
 #[test]
-fn without_ray_it_says_what_is_missing() {
+fn missing_ray_is_reported() {
     let marked = Marked::new();
     marked.say(&["local", "--detach", "--worker", "cpu:1"]);
     std::fs::write(marked.path("job.yaml"), "command: 'true'\nlauncher: ray\nray: {program: /no/such/ray}\n")

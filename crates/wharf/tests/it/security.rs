@@ -89,7 +89,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
+fn init_creates_private_files_once_and_renews_on_request() {
     let cluster = Cluster::new();
     let home = cluster.folder.path();
     let first = cluster.say(&["head", "init", "--host", "node1", "--output", "json"]);
@@ -135,7 +135,7 @@ fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
 }
 
 #[test]
-fn strangers_are_refused_and_told_the_way_in() {
+fn requests_without_token_are_refused_with_a_hint() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
     let _heads = [cluster.head(), other.head()];
 
@@ -481,7 +481,7 @@ fn secrets_show_nowhere() {
 }
 
 #[test]
-fn head_that_others_can_reach_says_how_to_join() {
+fn head_on_a_public_address_prints_how_to_join() {
     let cluster = Cluster::new();
     let listen = format!("0.0.0.0:{}", cluster.port);
     let mut head = cluster.daemon(&["head", "--listen", &listen], "listens on 0.0.0.0");

@@ -234,7 +234,7 @@ const WITH_GPUS: &[&[&str]] = &[
 ];
 
 #[test]
-fn gpus_are_told_of_as_slurm_does() {
+fn gpus_are_shown_as_in_slurm() {
     needs!(SLURM);
     let both = Both::with(4);
     for (index, options) in WITH_GPUS.iter().enumerate() {

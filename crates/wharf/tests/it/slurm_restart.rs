@@ -10,7 +10,7 @@ use crate::slurm::Lab;
 const LINES: u32 = 60_000;
 
 #[test]
-fn a_script_and_its_steps_go_on_while_head_and_workers_are_killed() {
+fn a_script_and_its_steps_continue_while_head_and_workers_are_killed() {
     let mut lab = Lab::new();
     let shims = lab.cluster.path("shims");
     lab.say(&["slurm-shims", &shims.to_string_lossy()]);

@@ -152,7 +152,7 @@ fn sweep_trains_every_trial_once_per_start_although_the_head_is_killed() {
 }
 
 #[test]
-fn same_job_trains_twice_unless_it_is_told_to_resume() {
+fn same_job_trains_twice_unless_it_resumes() {
     needs!(PYTHON);
     let lab = Lab::new(&["a"]);
     for log in ["one", "two"] {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_without_an_end_stays_and_tells_ends_at_once() {
+    fn worker_without_an_end_stays_and_reports_ends_at_once() {
         let now = Instant::now();
         let mut departure = Departure::new(None, now);
         assert!(!departure.has_end());

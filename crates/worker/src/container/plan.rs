@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_image_has_of_its_own_is_not_covered() {
+    fn system_paths_of_an_image_are_not_mounted_over() {
         for (path, expected) in [("/", false), ("/usr", false), ("/data/ann/run", true), ("", false)] {
             assert_eq!(is_mountable(Path::new(path)), expected, "{path}");
         }

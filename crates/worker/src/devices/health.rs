@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_tells_the_vanished_and_the_unreadable() {
+    fn merge_reports_vanished_and_unreadable_runs() {
         let known = [device(1, "a"), device(3, "b")];
         let mut devices = vec![device(0, "a"), device(1, "b")];
         merge(&mut devices, &known, Ok(vec![Device { temperature_c: Some(50.0), ..device(1, "a") }]), false);

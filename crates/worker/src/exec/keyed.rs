@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_client_has_is_forgotten_and_the_rest_is_told_again() {
+    fn received_output_is_dropped_and_the_rest_is_sent_again() {
         let mut said = Said::default();
         said.data.extend_from_slice(b"0123456789");
         assert_eq!(said.next().as_deref(), Some(&b"0123456789"[..]));

@@ -401,7 +401,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_task_says_what_the_head_knows() {
+    fn of_task_derives_variables_from_the_launch_message() {
         let launch = LaunchTask {
             job_name: "resnet".into(),
             array_index: Some(0),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_what_its_task_has_unless_the_job_says_otherwise() {
+    fn ray_node_resources_default_to_those_of_the_task() {
         let worker = WorkerConfig { memory_gib: 40, ..config("v100") };
         let plan = |launch: &LaunchTask| super::plan(&worker, launch, &start(), launch.ray.clone().unwrap());
         let usual = plan(&launch(Ray::default()));

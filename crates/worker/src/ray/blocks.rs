@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_owner_left_is_removed_with_its_slot() {
+    fn files_of_a_dead_owner_are_removed_with_its_slot() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports");
         let blocks = blocks(&path, 12_288, 1);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_that_know_the_token_are_told_and_hear_of_the_end() {
+    async fn nodes_with_the_token_are_reported_and_see_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         // The first has come before there was something to tell.

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn reconcile_gone_and_running_are_told_apart() {
+    fn reconcile_gone_and_running_are_distinguished() {
         let own = processes().into_iter().find(|process| process.pid == std::process::id().cast_signed());
         let place = own.map(|process| process.place).unwrap();
         let task = |group| Recorded {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_keeps_what_is_not_told() {
+    fn progress_keeps_unreported_fields() {
         let first = step(
             r#"{"job":1,"generation":2,"iterations":5,"checkpointed":4,"total":9,"metrics":{"loss":2.5,"lr":1}}"#,
         );

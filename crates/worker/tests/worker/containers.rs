@@ -524,7 +524,7 @@ async fn podman_program_speaks_to_its_socket() {
 
 /// What a container costs beyond the runtime itself: said, not judged, because machines that run tests are busy.
 #[tokio::test]
-async fn cost_beyond_charliecloud_is_told() {
+async fn cost_beyond_charliecloud_is_printed() {
     const RUNS: u32 = 30;
     needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());

@@ -75,7 +75,7 @@ fn problems(devices: &[Device]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn discovered_devices_are_told_and_watched() {
+async fn discovered_devices_are_reported_and_watched() {
     let (mut head, dir, machine) = (Head::start().await, tempfile::tempdir().unwrap(), Machine::new());
     let Some((worker, mut session)) = machine.worker(&mut head, dir.path()).await else { return };
     let register = &session.register;

@@ -46,7 +46,7 @@ async fn end(session: &mut Session, task: TaskId) -> (TaskEnded, TaskProgress) {
 }
 
 #[tokio::test]
-async fn paced_task_follows_its_pace_saves_and_goes_on() {
+async fn paced_task_follows_its_pace_saves_and_continues() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;

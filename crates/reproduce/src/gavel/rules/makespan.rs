@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_alike_may_be_told_once() {
+    fn equal_jobs_may_be_reported_once() {
         // Three jobs of a kind and one of another, alone and in pairs: once as two groups, once as four.
         let (alone, beside) = ([[3.0, 2.0], [1.0, 4.0]], 0.7);
         let speeds = |kinds: [usize; 2], is_pair: bool| -> Vec<[f64; 2]> {

@@ -212,7 +212,7 @@ container: {image: 'img:1', runtime: podman}
     }
 
     #[test]
-    fn ray_is_told_what_it_can_do() {
+    fn ray_receives_supported_options_only() {
         assert_eq!(told("command: python t.py").unwrap(), Value::Null, "it is for the head's workers");
         let text = "
 executor: {ray: 'http://node1:8265'}
@@ -236,7 +236,7 @@ activate: {venv: /v}
     }
 
     #[test]
-    fn what_ray_cannot_do_is_refused_by_field() {
+    fn unsupported_ray_field_is_refused_by_name() {
         for (field, value) in [
             ("array", "0-3"),
             ("time_limit", "1h"),

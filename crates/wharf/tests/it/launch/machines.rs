@@ -131,7 +131,7 @@ fn allocations_of_a_slurm_come_up_come_back_and_go() {
 }
 
 #[test]
-fn a_template_is_filled_with_what_is_said_and_nothing_less() {
+fn template_without_all_values_is_rejected() {
     let lab = Lab::new();
     let said =
         lab.wharf(&["cluster", "render", TEMPLATE, "--set", "AMI ID=ami-1", "--set", "EFS IT=fs-1"]).ends(3);

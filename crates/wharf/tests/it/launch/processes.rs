@@ -150,7 +150,7 @@ fn a_node_that_failed_is_retried_alone_and_no_failure_is_forgotten() {
 }
 
 #[test]
-fn what_has_died_is_started_again() {
+fn dead_process_is_restarted() {
     let lab = Lab::new();
     lab.describe(&format!("{THREE}setup_commands: ['true']\n"));
     lab.up(&[]).ends(0);

@@ -55,7 +55,7 @@ fn commands_run_on_nodes_and_pass_on_their_codes() {
 }
 
 #[test]
-fn files_are_copied_both_ways_and_nodes_are_looked_at() {
+fn files_are_copied_both_ways_and_nodes_are_inspected() {
     let lab = Lab::new();
     std::fs::create_dir(lab.path("app")).unwrap();
     lab.write("app/code.py", "1\n");

@@ -88,7 +88,7 @@ fn stays(machines: &Machines, name: &str) -> String {
 }
 
 #[test]
-fn a_launcher_is_interrupted_in_any_phase_and_the_next_goes_on() {
+fn a_launcher_is_interrupted_in_any_phase_and_the_next_continues() {
     needs!(NAMESPACES, SSHD);
     let mut machines = Machines::new();
     let keys = |line: &str, phase: &str| {

@@ -89,7 +89,7 @@ fn cancelling_a_pilot_loses_nothing() {
 }
 
 #[test]
-fn killed_node_is_left_and_its_work_goes_on_elsewhere() {
+fn killed_node_is_left_and_its_work_continues_elsewhere() {
     needs!(SLURM);
     let lab = Lab::new();
     let _keeper = lab.pilots(&["--max", "2"]);
@@ -275,7 +275,7 @@ fn slurmrestd_is_another_way() {
 }
 
 #[test]
-fn example_runs_and_leaves_nothing_behind() {
+fn example_runs_and_cleans_up() {
     needs!(SLURM, PYTHON);
     let slurm = Slurm::start(2, 16, 2);
     let folder = tempfile::Builder::new().prefix("demo").tempdir().unwrap();

@@ -101,7 +101,7 @@ fn rearranging_brings_idle_devices_together() {
 }
 
 #[test]
-fn what_could_not_be_rearranged_is_put_back_in_a_copy() {
+fn unarrangeable_pair_is_put_back_in_a_copy() {
     let world = world(4, 0);
     let mut table = table(&world, "a. a. a. a.");
     let mut torn = None;
