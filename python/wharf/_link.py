@@ -64,7 +64,7 @@ class Link:
                 self._socket.sendto(data, self._path)
                 return True
             except BlockingIOError:
-                # Its queue is full. Nothing tells when there is room, and the next datagram says all that this one does.
+                # Its queue is full. Nothing states when there is room, and the next datagram says all that this one does.
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(RETRY_S)

@@ -14,9 +14,9 @@ from ._plan import Plan
 from ._points import Points
 from ._signals import StopSignal
 
-#: Iterations are told at most this often, and answers looked for.
+#: Iterations are told at most this often, and answers searched for.
 TELL_INTERVAL_S = 0.1
-#: A loop whose lease seems over waits this long for the supervisor to say whether it was renewed; a supervisor that is away is
+#: A loop whose lease seems over waits this long for the supervisor to state whether it was renewed; a supervisor that is away is
 #: noticed without waiting.
 ASK_PATIENCE_S = 2.0
 #: A message that matters waits this long for room in the supervisor's queue.
@@ -153,7 +153,7 @@ class Run:
         """Values of metrics at this iteration; NaN and infinity are stored as well.
 
         They are read only when something is sent, so a tensor costs nothing here. A job has at most 64 metrics, whose names have at most
-        64 bytes and no control characters; others are not stored, and a warning says so.
+        64 bytes and no control characters; others are not stored, and a warning states this.
         """
         now = time.time()
         for name, value in metrics.items():
@@ -192,7 +192,7 @@ class Run:
         self._tell(force=True)
 
     def should_stop(self) -> bool:
-        """Whether this process is to checkpoint and exit with 0: the stop signal came, or the lease is over."""
+        """Whether this process is to checkpoint and exit with 0: the stop signal came, or the lease has ended."""
         if self._signal.came or self._told_to_stop:
             return True
         if time.monotonic() >= self._next_listen:

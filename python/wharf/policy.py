@@ -173,7 +173,7 @@ class Decision:
         self._stop.append({"job": job.id} if to is None else {"job": job.id, "for": to.id})
 
     def explain(self, job: Job, why: str) -> None:
-        """Says why a job waits, for ``wharf explain``."""
+        """Sets the reason of a waiting job, for ``wharf explain``."""
         self._reasons[str(job.id)] = why
 
     def wake_at(self, time: float) -> None:

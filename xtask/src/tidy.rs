@@ -1,4 +1,4 @@
-//! Mechanical rules: what a reviewer should not have to look for.
+//! Mechanical rules: what a reviewer should not have to search for.
 
 use std::fs;
 use std::path::{Path, PathBuf};

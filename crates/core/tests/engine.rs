@@ -176,7 +176,7 @@ impl World {
                 Command::JobStopped { job, generation, done }
             }
         };
-        // A launch that was overtaken by a stop is stale, and says so.
+        // A launch that was overtaken by a stop is stale, and reports this.
         let _ = self.tell(command);
     }
 
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Lets the outside catch up until every job is over.
+    /// Lets the outside catch up until every job has ended.
     fn finish(&mut self) {
         for node in 0..3 {
             self.step(&Step::Return(node));

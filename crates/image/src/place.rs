@@ -21,7 +21,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them, in the order in which they are looked for.
+    /// All of them, in the order in which they are searched for.
     pub const ALL: [Self; 3] = [Self::Podman, Self::Docker, Self::ChImage];
 
     /// The program.

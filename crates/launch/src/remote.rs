@@ -250,7 +250,7 @@ impl Files {
     }
 }
 
-/// Copies files to or from nodes, so many at once. Returns what became of each, in order.
+/// Copies files to or from nodes, so many at once. Returns the outcome of each, in order.
 pub async fn copy(
     launcher: Arc<Launcher>,
     files: Vec<(NodeConfig, Files)>,

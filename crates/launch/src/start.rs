@@ -13,7 +13,7 @@ use crate::state::Record;
 use crate::up::Head;
 use crate::visit::{NodeError, Visit};
 
-/// What daemons say when they are ready.
+/// What daemons state when they are ready.
 const HEAD_READY: &str = "head listens on";
 const WORKER_READY: &str = "accepted this worker";
 

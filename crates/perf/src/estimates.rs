@@ -11,7 +11,7 @@ use crate::profile::{Locality, Profile};
 use wharf_planner::calibration::{Calibration, Run};
 use wharf_planner::{Degrees, Gang, Hardware, Model, Options, families, plans};
 
-/// Numbers of devices that are looked at one by one; beyond them powers of two only.
+/// Numbers of devices that are checked one by one; beyond them powers of two only.
 const EACH_MAX: u32 = 64;
 /// Most devices.
 const DEVICES_MAX: u32 = 1024;
@@ -184,7 +184,7 @@ impl Known {
     }
 }
 
-/// Where a number of devices is kept; `None` where it is not looked at.
+/// Where a number of devices is kept; `None` where it is not checked.
 fn slot(devices: u32) -> Option<usize> {
     match devices {
         0 => None,

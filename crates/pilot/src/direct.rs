@@ -294,7 +294,7 @@ fn checkpoint_dir(pattern: &str) -> String {
     text
 }
 
-/// Looks at a job until all of it is over, and returns how it ended. What is new is told.
+/// Looks at a job until all of it has ended, and returns how it ended. What is new is told.
 ///
 /// # Errors
 /// [`QueueError`] where Slurm does not answer several times in a row.

@@ -21,13 +21,13 @@ use crate::store::{PilotRow, Status, Store};
 
 /// What the comments of pilots' Slurm jobs begin with.
 const MARK: &str = "wharf";
-/// How long pilots may take to go when they are told to.
+/// How long pilots may take to go when they are requested to.
 const PARTING: Duration = Duration::from_secs(120);
 
 /// Treatment of pilots when their manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopping {
-    /// They go on until they are idle, and are found again.
+    /// They continue until they are idle, and are found again.
     Keep,
     /// They are cancelled; their jobs checkpoint and wait.
     Cancel,
@@ -42,14 +42,14 @@ pub struct Manager {
     status: Status,
     health: Health,
     surplus_since_s: Option<f64>,
-    /// Slots whose pilot is over for certain: none of its processes is left.
+    /// Slots whose pilot has ended for certain: none of its processes is left.
     vacated: BTreeSet<u32>,
     /// Slurm is not asked before, after it did not answer.
     blind_until_s: f64,
 }
 
 impl Manager {
-    /// One that goes on where the last one with this folder has stopped.
+    /// One that continues where the last one with this folder has stopped.
     ///
     /// # Errors
     /// [`PilotError`] where a setting makes no sense, or the folder cannot be read.
@@ -125,7 +125,7 @@ impl Manager {
         let view = match view {
             Ok(view) => view,
             Err(error) => {
-                // What waits is not known: nothing is changed. Pilots that are over are told when it is back.
+                // What waits is not known: nothing is changed. Pilots that have ended are told when it is back.
                 let away = told(&error);
                 if self.status.head_away != away {
                     say(&format!("the head does not answer: {away}"));
@@ -178,7 +178,7 @@ impl Manager {
         plan
     }
 
-    /// Takes over what Slurm and the head say of pilots, and judges those that are over.
+    /// Takes over what Slurm and the head say of pilots, and judges those that have ended.
     async fn update(
         &mut self,
         now_s: f64,
@@ -243,7 +243,7 @@ impl Manager {
         stage.clone_into(&mut row.stage);
     }
 
-    /// A pilot is over.
+    /// A pilot has ended.
     async fn over(
         &mut self,
         now_s: f64,

@@ -138,7 +138,7 @@ fn address<'a>(head: &str, host: &'a str) -> &'a str {
 
 /// The numbers of the devices that Slurm has given, as programs have to name them here.
 fn device_numbers(env: &BTreeMap<String, String>, wanted: u32) -> Result<Vec<u32>, PilotError> {
-    // The first is what programs go by: where devices are fenced in, it counts anew inside the fence.
+    // The first is what programs go by: where devices are fenced in, it counts again inside the fence.
     let names = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
     let numbers = |name: &&str| {
         let list = env.get(*name)?.split(',').map(|word| word.trim().parse::<u32>());

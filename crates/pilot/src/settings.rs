@@ -76,7 +76,7 @@ pub struct Settings {
     pub scratch: String,
     /// The program that nodes run: this one, as they see it.
     pub program: String,
-    /// How often everything is looked at.
+    /// How often everything is checked.
     pub interval_s: f64,
 }
 

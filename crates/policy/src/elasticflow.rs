@@ -21,7 +21,7 @@ impl ElasticFlow {
     }
 
     /// The least that a job must have on a type: the fewest devices with which it meets its deadline. One that runs and cannot
-    /// meet it any more goes on with the fewest there are.
+    /// meet it any more continues with the fewest there are.
     fn least(&self, scene: &Scene<'_>, job: &Candidate<'_>, kind: usize) -> Option<usize> {
         let mut of_kind = (0..job.offers.len()).filter(|&index| job.offers[index].kind == kind);
         let Some(deadline) = job.deadline.filter(|_| self.has_deadlines) else { return of_kind.next() };

@@ -28,7 +28,7 @@ pub struct Verdict {
     pub preset: String,
     /// The cluster.
     pub cluster: String,
-    /// Traces that it is over.
+    /// Traces that it has ended.
     pub places: u64,
     /// The best policy, and others with the same mean.
     pub best: Vec<String>,
@@ -101,7 +101,7 @@ impl Certainty {
     }
 }
 
-/// The verdicts for people; where they are for several places, the first column says which.
+/// The verdicts for people; where they are for several places, the first column states which.
 pub fn table(verdicts: &[Verdict]) -> Table {
     let place = |verdict: &Verdict| (verdict.trace.clone(), verdict.preset.clone(), verdict.cluster.clone());
     let places: BTreeSet<(String, String, String)> = verdicts.iter().map(place).collect();

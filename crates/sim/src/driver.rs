@@ -67,7 +67,7 @@ struct Notes<'a> {
     launch_count: u64,
     reshapes: Reshapes,
     flow: Flow,
-    /// Jobs whose end has to be predicted anew.
+    /// Jobs whose end has to be predicted again.
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
     struck: BTreeSet<JobId>,

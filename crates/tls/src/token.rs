@@ -103,7 +103,7 @@ impl Token {
         Self(text.trim().to_owned())
     }
 
-    /// The authority of its cluster, where it says so.
+    /// The authority of its cluster, where it states this.
     pub fn authority(&self) -> Option<Fingerprint> {
         let mut parts = self.0.split('.');
         let is_ours = parts.next() == Some(PREFIX);
@@ -158,7 +158,7 @@ impl TaskTokens {
         let mut parts = token.0.rsplit('.').next()?.strip_prefix(TASK_PREFIX)?.split('-');
         let (job, generation) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let expected = self.token(job, generation);
-        // Compared as signatures of both, so that the time it takes tells nothing.
+        // Compared as signatures of both, so that the time it takes states nothing.
         let given = hmac::sign(&self.key, token.0.as_bytes());
         hmac::verify(&self.key, expected.0.as_bytes(), given.as_ref()).ok()?;
         Some((job, generation))

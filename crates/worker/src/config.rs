@@ -92,7 +92,7 @@ pub enum Rehearsal {
 pub enum Notice {
     /// The head has let it in.
     Welcomed,
-    /// The head is away; the tasks go on.
+    /// The head is away; the tasks continue.
     HeadAway {
         /// What happened.
         reason: String,

@@ -1,11 +1,11 @@
-//! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is told to the head instead.
+//! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is requested to the head instead.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::launch::interface::UnknownInterface;
 
-/// Why a worker cannot start or go on.
+/// Why a worker cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The state directory cannot be made or used.
@@ -69,7 +69,7 @@ pub enum WorkerError {
     },
 }
 
-/// Why a supervisor cannot start or go on.
+/// Why a supervisor cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// A file or socket of the state directory cannot be used.

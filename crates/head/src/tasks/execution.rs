@@ -171,7 +171,7 @@ impl Execution {
         self.tasks.iter().all(|task| task.phase != TaskPhase::Ordered)
     }
 
-    /// Whether all tasks are over.
+    /// Whether all tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.tasks.iter().all(|task| matches!(task.phase, TaskPhase::Ended { .. }))
     }

@@ -1,4 +1,4 @@
-//! A journal that cannot grow: nothing is acknowledged that is not durable, and the head goes on by itself.
+//! A journal that cannot grow: nothing is acknowledged that is not durable, and the head continues by itself.
 
 use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use wharf_proto::{Gang, JobSpec};

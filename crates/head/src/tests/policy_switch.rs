@@ -80,7 +80,7 @@ fn switch_to_a_policy_without_preemption_keeps_running_jobs() {
     play(&mut world, &trace, |world| {
         moments += 1;
         if moments % 20 == 0 {
-            // What shares devices goes on sharing them under a policy that would not have it.
+            // What shares devices continues sharing them under a policy that would not have it.
             for name in ["muri-s", "fifo"] {
                 choose(world, name, &[]).unwrap();
                 let before = placed(world);

@@ -1,6 +1,6 @@
 //! Whether a job makes sense by itself: clients check it before they send it, and the head checks it again.
 //!
-//! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
+//! Nothing here checks a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
 mod container;
 mod notify;

@@ -1,4 +1,4 @@
-//! Which configurations a search looks at.
+//! Which configurations a search checks.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};

@@ -120,7 +120,7 @@ pub(super) fn exec(node: &Tree, folder: &Path, findings: &mut Findings) -> (Mach
             let message = "name the program that makes machines, as in `command: [./machines, --fast]`";
             findings.problems.push(section.problem(node, "command", message));
         }
-        // A path is the file's neighbour; a bare name is looked for where programs are.
+        // A path is the file's neighbour; a bare name is searched for where programs are.
         Some(program) if program.contains('/') => {
             let path: PathBuf = folder.join(expand(program));
             if !path.is_file() {
@@ -138,7 +138,7 @@ pub(super) fn exec(node: &Tree, folder: &Path, findings: &mut Findings) -> (Mach
     (Machines::Exec(ExecConfig { command, config }), nodes.collect())
 }
 
-/// Options that say what is said already, or which nodes there are.
+/// Options that state what is said already, or which nodes there are.
 const SBATCH_OWN: [&str; 10] =
     ["--job-name", "-J", "--comment", "--output", "-o", "--nodes", "-N", "--array", "-a", "--parsable"];
 

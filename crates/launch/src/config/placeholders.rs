@@ -1,5 +1,5 @@
 //! Placeholders that were not filled in: `ImageId: { AMI ID }`, which is valid YAML (a map whose key has no value), and words in capitals such as
-//! `YOUR_HEAD_NODE_HOSTNAME`, which Ray's examples have in the place of addresses, users and numbers.
+//! `YOUR_HEAD_NODE_HOSTNAME`, which Ray's examples have instead of addresses, users and numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,7 +103,7 @@ fn placeholder(node: &Node, at: &str, name: &str) -> Placeholder {
     Placeholder { name: name.to_owned(), problem: Problem { hint, ..Problem::new(node, at, message) } }
 }
 
-/// Whether a key is something that people are told to fill in, and no key of anything.
+/// Whether a key is something that people are requested to fill in, and no key of anything.
 fn is_prose(key: &str) -> bool {
     key.contains(' ') || key.chars().all(|character| character.is_ascii_uppercase() || character == '_')
 }

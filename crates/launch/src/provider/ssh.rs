@@ -190,7 +190,7 @@ impl Channel for Ssh {
         if code != 255 {
             return None;
         }
-        // ssh's last line says why; lines before may be warnings and banners.
+        // ssh's last line states why; lines before may be warnings and banners.
         let last =
             stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message").trim();
         let known = FINAL.iter().find(|(said, _)| stderr.contains(said));

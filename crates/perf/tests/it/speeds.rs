@@ -368,13 +368,13 @@ fn planner_estimates_models_without_a_profile() {
         (0.0, 0.0)
     );
 
-    // What a job tells of itself counts; the planner only says what that is elsewhere.
+    // What a job tells of itself counts; the planner only states what that is elsewhere.
     let told = asked_for("a40", job("gpt-1.3b", Some(64), 4, 2000.0));
     assert_eq!(speed(&known, &told, a40, 4), 0.5);
     let ratio = speed(&known, &untold, a40, 2) / four;
     assert!((speed(&known, &told, a40, 2) - 0.5 * ratio).abs() < 1e-12);
 
-    // The built-in profile has no such model either; one that is to know nothing says nothing.
+    // The built-in profile has no such model either; one that is to know nothing states nothing.
     let builtin = Model::new(COSTS, Sharing::Interference, Order::Best).with_builtin();
     assert_eq!(speed(&builtin, &untold, a40, 4), four);
     let silent = model(Profile::default());

@@ -22,7 +22,7 @@ pub trait Queue: Send + Sync {
     fn submit<'a>(&'a self, submission: &'a Submission) -> Answer<'a, String>;
     /// The user's own matching jobs, including recently ended ones.
     fn list<'a>(&'a self, filter: &'a Filter) -> Answer<'a, Vec<QueueJob>>;
-    /// Takes a job out of the queue, or ends it. One that is over already is no error.
+    /// Takes a job out of the queue, or ends it. One that has ended already is no error.
     fn cancel<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 }
 

@@ -30,7 +30,7 @@ const TRIES: usize = 4;
 pub enum RestTarget {
     /// A socket: slurmrestd knows by itself who asks.
     Socket(PathBuf),
-    /// An address, with a user and a file that holds the token, which is read anew each time.
+    /// An address, with a user and a file that holds the token, which is read again each time.
     Address {
         /// `HOST:PORT`
         address: String,

@@ -172,7 +172,7 @@ impl Fractional {
         chosen
     }
 
-    /// Stops who is not chosen, and places who is chosen anew.
+    /// Stops who is not chosen, and places who is chosen again.
     fn carry_out(
         &mut self,
         decision: &mut Decision<'_>,

@@ -182,7 +182,7 @@ impl Governed {
         }
     }
 
-    /// A job whose reservation is over can never run.
+    /// A job whose reservation has ended can never run.
     fn give_up(&mut self, view: &View<'_>, job: JobId) {
         let entry = self.entry(job);
         self.bookings.leave(view, job);

@@ -20,7 +20,7 @@ pub use json::write_json;
 use crate::database;
 use crate::error::ProfileError;
 
-/// How files end that are looked at in a folder.
+/// How files end that are checked in a folder.
 pub(crate) const ENDINGS: &[&str] = &["csv", "db", "json", "sqlite", "wharf"];
 
 /// What a file is.
@@ -44,7 +44,7 @@ pub enum Kind {
     OtherTable,
 }
 
-/// How much of a file says what it is.
+/// How much of a file states what it is.
 const HEAD_BYTES: u64 = 512;
 
 /// The kind of a file, by how it begins.

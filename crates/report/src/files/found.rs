@@ -21,7 +21,7 @@ pub struct FoundRun {
 }
 
 impl FoundRun {
-    /// Where its files are, where its summary says so.
+    /// Where its files are, where its summary states this.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }

@@ -25,7 +25,7 @@ pub enum GavelError {
         /// Its iterations.
         iterations: f64,
     },
-    /// A job does not say what it trains.
+    /// A job does not state what it trains.
     #[error("job `{job}` names no model, so no profile can tell its speed")]
     NoModel {
         /// The job.

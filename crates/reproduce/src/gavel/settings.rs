@@ -7,7 +7,7 @@ use wharf_policy::BadSetting;
 use super::numbers::Numbers;
 use crate::Request;
 
-/// Whose speeds a policy looks at.
+/// Whose speeds a policy checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// None, or those of one type only.
@@ -160,7 +160,7 @@ pub struct Settings {
     pub rounds: Option<u64>,
     /// Recorded allocations to follow instead of the policy's own.
     pub allocations: Option<PathBuf>,
-    /// The part of the waiting jobs, oldest first, that AlloX looks at.
+    /// The part of the waiting jobs, oldest first, that AlloX checks.
     pub alpha: f64,
     /// Whether policies with packing take shares from inside of all that are best, as the published code's solver does, or
     /// those at a corner.

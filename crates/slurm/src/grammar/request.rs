@@ -196,7 +196,7 @@ impl Request {
         self.get("constraint").map(Constraint::parse).transpose()
     }
 
-    /// Whether output files are added to rather than begun anew.
+    /// Whether output files are added to rather than begun again.
     #[must_use]
     pub fn appends(&self) -> bool {
         self.get("open-mode").is_some_and(|mode| mode.starts_with('a'))

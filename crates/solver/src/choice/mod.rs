@@ -6,7 +6,7 @@
 //! decide proves the result, or betters it (`exact`).
 //!
 //! Ties: of configurations with equal values a job takes its current one, then one with fewer devices, then one of the
-//! earlier type; jobs are looked at in order. Equal problems give equal choices.
+//! earlier type; jobs are checked in order. Equal problems give equal choices.
 
 mod dual;
 mod exact;

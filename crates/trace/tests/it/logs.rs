@@ -331,7 +331,7 @@ fn folders_without_a_log_are_refused_with_a_hint() {
     std::fs::copy(sample("helios.csv"), folder.path().join("cluster_log.csv")).unwrap();
     let trace = read_trace(folder.path(), None).unwrap();
     assert_eq!(trace.jobs.len(), 3);
-    // The format asked for is the one that is looked for.
+    // The format asked for is the one that is searched for.
     assert!(read_trace(folder.path(), Some(format("philly"))).is_err());
 }
 

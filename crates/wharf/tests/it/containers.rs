@@ -192,7 +192,7 @@ fn example_crius_worker_profiles_in_a_container_that_stays() {
     };
     begin();
     assert_eq!(cluster.say(&["exec", "1", "--", "cat", "/etc/image"]), "inside\n");
-    // A command beside a task begins where the task did, in a container of the node, too.
+    // A command in a task begins where the task did, in a container of the node, too.
     assert_eq!(cluster.say(&["exec", "1", "--", "ls", "passes/up"]), "passes/up\n");
     cluster.say(&["cancel", "1"]);
     cluster.run(&["submit", "--wait", "--after-any", "1", "--", "true"]);

@@ -37,7 +37,7 @@ fn demo_runs_real_jobs_with_preemptions_and_writes_a_report() {
     let texts: Vec<String> =
         log.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
     assert_eq!(texts.iter().filter(|text| text.contains("done: ")).count(), 5, "{texts:?}");
-    // A job that was pushed aside goes on where it was; on a busy machine it may not have begun.
+    // A job that was pushed aside continues where it was; on a busy machine it may not have begun.
     for text in &texts {
         let number = |line: &str| line.strip_prefix("iteration ")?.split('/').next()?.parse::<u32>().ok();
         let iterations: Vec<u32> = text.lines().filter_map(number).collect();

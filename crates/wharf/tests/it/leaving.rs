@@ -22,7 +22,7 @@ fn worker_that_has_nothing_to_do_leaves_and_is_gone() {
     let all = cluster.say(&["nodes", "--all", "--output", "plain"]);
     assert!(all.contains("brief\tgone") && all.contains("it was idle for 1 s"), "{all}");
 
-    // It may come back, as another machine; who comes for nothing says so.
+    // It may come back, as another machine; who comes for nothing states this.
     let mut worker = cluster.daemon(&[&words[..], &["--leave-when-idle", "100ms"]].concat(), READY);
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     assert!(cluster.say(&["nodes", "--all", "--output", "plain"]).contains("no job came within 0 s"));

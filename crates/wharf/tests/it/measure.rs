@@ -150,7 +150,7 @@ fn new_measurement_replaces_the_old_one() {
         0
     );
 
-    // The entry says what the measurement does, as if the first had been a quick one.
+    // The entry states what the measurement does, as if the first had been a quick one.
     let entry = |sandbox: &Sandbox| {
         json(sandbox, "profile show lab.db --model model.small")["entries"][0]["iterations_per_s"]
             .as_f64()

@@ -1,6 +1,6 @@
 //! `docs/migration.md`: every command of Wharf that it shows is executed here, and none is executed that it does not show.
 //!
-//! A command is shown with names in the place of files and jobs, and sometimes without its arguments: each row has what stands in their place, and
+//! A command is shown with names instead of files and jobs, and sometimes without its arguments: each row has what stands in their place, and
 //! what is added. What needs a machine that a test does not have is checked without being done (`--dry-run`), or only read (`--help`).
 
 use std::collections::BTreeSet;

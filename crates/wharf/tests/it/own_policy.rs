@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::sandbox::Sandbox;
 
-/// A program that answers whatever is asked with what stands in the place of `ANSWER`, an expression of Python.
+/// A program that answers whatever is asked with what stands instead of `ANSWER`, an expression of Python.
 const ANSWERING: &str = r#"
 import json, sys
 for line in sys.stdin:

@@ -67,7 +67,7 @@ impl Lab {
         self.cluster.pipe(name)
     }
 
-    /// What squeue says of a job, also when it is over.
+    /// What squeue says of a job, also when it has ended.
     pub(crate) fn state(&self, id: &str) -> String {
         self.say(&["squeue", "-h", "-r", "-t", "all", "-j", id, "-o", "%T %r"]).trim().to_owned()
     }

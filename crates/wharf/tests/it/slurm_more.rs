@@ -36,7 +36,7 @@ fn limits_and_names_of_jobs_change_while_they_wait_and_run() {
     lab.say(&["scontrol", "release", &held]);
     std::fs::read(&started).unwrap();
     lab.until("a job that runs", &held, "RUNNING None");
-    // Slurm counts in minutes: how such a limit ends a job is looked at with a clock that does not take them.
+    // Slurm counts in minutes: how such a limit ends a job is checked with a clock that does not take them.
     lab.say(&["scontrol", "update", &format!("jobid={held}"), "TimeLimit=0:01"]);
     assert_eq!(limit(&lab, &held), "1:00 after");
     write(&gate, "go\n");

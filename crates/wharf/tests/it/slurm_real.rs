@@ -214,7 +214,7 @@ fn states_and_names_of_variables_are_slurms() {
     }
 }
 
-/// What scripts and their steps see of GPUs; a step's program is whose the script is. On a busy machine srun says that it waits.
+/// What scripts and their steps see of GPUs; a step's program is whose the script is. On a busy machine srun states that it waits.
 const GPUS: &str = r#"#!/bin/bash
 names='CUDA_VISIBLE_DEVICES SLURM_JOB_GPUS SLURM_GPUS_ON_NODE SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK'
 show="for name in $names SLURM_STEP_GPUS SLURM_NTASKS SLURM_NNODES; do eval echo \$SLURM_PROCID \$name=\\\${\$name-unset}; done"

@@ -32,7 +32,7 @@ fn a_script_and_its_steps_continue_while_head_and_workers_are_killed() {
     let script = lab.script("steps.sh", &script);
     let id = lab.say(&["sbatch", "--parsable", "-N2", "-n4", "-o", "out", &script]).trim().to_owned();
 
-    // The head dies while both tasks talk; one of them goes on before there is another.
+    // The head dies while both tasks talk; one of them continues before there is another.
     std::fs::read(up0).unwrap();
     std::fs::read(up1).unwrap();
     lab.daemons[0].kill();

@@ -171,7 +171,7 @@ fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
     Err(format!("cannot create the container ({status}): {}", last.trim()))
 }
 
-/// Apptainer's instance, which its `exec` takes in the place of an image.
+/// Apptainer's instance, which its `exec` takes instead of an image.
 pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, String> {
     let name = &contained.spec.name;
     let program = |rest: &[&str]| -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::supervisor::protocol::progress_socket;
 use crate::task::TaskKey;
 use crate::{WorkerConfig, devices};
 
-/// Variables that are about the machine, not about the job: a runtime's program is told of them only for within.
+/// Variables that are about the machine, not about the job: a runtime's program is informed of them only for within.
 const OF_THE_MACHINE: &[&str] = &[
     "PATH",
     "HOME",

@@ -1,6 +1,6 @@
-//! Looks after the devices, and tells what changed.
+//! Looks after the devices, and states what changed.
 //!
-//! A device is broken where its source says so or does not show it any more, or where the operator's own program says so.
+//! A device is broken where its source states this or does not show it any more, or where the operator's own program states this.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;

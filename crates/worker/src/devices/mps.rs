@@ -65,7 +65,7 @@ impl Sharing {
         Ok(())
     }
 
-    /// A task is over; [`Self::settle`] does what follows from it.
+    /// A task has ended; [`Self::settle`] does what follows from it.
     pub(crate) fn ended(&mut self, task: TaskKey) {
         if self.tasks.remove(&task) {
             // Without a service to keep the marker does no harm.

@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 32 * 1024;
 const PIECES: usize = 16;
 const CODE_FAILED: u8 = 1;
 
-/// Keeps one command beside a task, for the client that connects to the socket on standard input; `path`
+/// Keeps one command in a task, for the client that connects to the socket on standard input; `path`
 /// is where that is bound. Returns the exit code.
 pub fn keyed_session_main(task: &SessionTask, path: &Path) -> u8 {
     close_inherited(None);
@@ -214,7 +214,7 @@ impl Kept {
         }
     }
 
-    /// The first one starts the command, further ones go on with it.
+    /// The first one starts the command, further ones continue with it.
     fn open(&mut self, open: &ExecOpen) {
         if self.serving.is_none() && self.end.is_none() {
             match Spawned::start(None, &self.task, open) {
@@ -237,7 +237,7 @@ impl Kept {
 
     fn pass(&self, message: Message) {
         if let Some(messages) = &self.messages {
-            // One that is over needs no more.
+            // One that has ended needs no more.
             let _ = messages.send(message);
         }
     }

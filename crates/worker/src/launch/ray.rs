@@ -1,4 +1,4 @@
-//! A Ray node in the place of a command: what it is told, from what the head says and what the task has.
+//! A Ray node instead of a command: what it is told, from what the head says and what the task has.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -154,7 +154,7 @@ impl Stop {
         Ok(Self { told, grace: Duration::from_millis(plan.grace_ms) })
     }
 
-    /// Returns when it was told to.
+    /// Returns when it was requested to.
     async fn told(&self) {
         if self.told.clone().wait_for(Option::is_some).await.is_err() {
             // The signal channel is closed: there is none.
@@ -162,7 +162,7 @@ impl Stop {
         }
     }
 
-    /// Until when the driver may go on, and until when Ray; none where it was not requested to stop.
+    /// Until when the driver may continue, and until when Ray; none where it was not requested to stop.
     fn limits(&self) -> Option<(Instant, Instant)> {
         let told = (*self.told.borrow())?;
         let reserve = RESERVE.min(self.grace / 2);
@@ -253,7 +253,7 @@ impl Node {
     }
 
     /// Starts Ray's head and returns its address when it counts itself. On a busy machine it may give up on its own node after
-    /// it can be reached; then it is started anew, before another node has heard of it.
+    /// it can be reached; then it is started again, before another node has heard of it.
     async fn start_head(&mut self, deadline: Instant) -> Result<String, RayError> {
         let mut tries = 0;
         while tries < TRIES {

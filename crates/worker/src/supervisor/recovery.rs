@@ -1,6 +1,6 @@
 //! What has become of the tasks of a supervisor that died.
 //!
-//! Their processes go on, but are not children that could be waited for: they are polled until they are gone, and their
+//! Their processes continue, but are not children that could be waited for: they are polled until they are gone, and their
 //! exit codes are not known.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use crate::task::TaskKey;
 /// Kills what is left of a task among the supervisor's adopted children; false if there was nothing.
 ///
 /// `leaders` are the children that belong where they are. A process that a killed stray has left comes to the supervisor in turn. A process that
-/// has hidden the environment of its task is the task's where no other can have started it: `is_claimed` says whether a
+/// has hidden the environment of its task is the task's where no other can have started it: `is_claimed` states whether a
 /// user has other running tasks.
 pub(super) fn kill_of(
     task: TaskKey,

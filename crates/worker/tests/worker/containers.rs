@@ -362,7 +362,7 @@ async fn a_container_of_a_node_is_replaced_when_its_image_was_built_again_and_it
     let show = |job| within(id(job, 1), container.clone(), "cat /etc/image");
     build("first\n");
     assert_eq!(finished(&mut session, show(1)).await, (0, String::new(), "first\n".into()));
-    // While a task runs in it, it is not replaced, and the log of the other task says so.
+    // While a task runs in it, it is not replaced, and the log of the other task states this.
     let busy = id(2, 1);
     let script = "touch up; while ! [ -e go ]; do sleep 0.05; done";
     session.launch(within(busy, container.clone(), script)).await;

@@ -9,7 +9,7 @@ use crate::support::{
 };
 use wharf_proto::{LaunchTask, Lease, TaskEnded, TaskId, TaskProgress, from_worker};
 
-/// A loop that says where it is, waits for the file `go` in its 20th iteration, and saves when it is told to.
+/// A loop that states where it is, waits for the file `go` in its 20th iteration, and saves when it is requested to.
 const TRAINER: &str = r#"
 import os, pathlib, time, wharf
 folder = pathlib.Path(os.environ["FOLDER"])

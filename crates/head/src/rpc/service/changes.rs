@@ -75,7 +75,7 @@ impl Service {
         )))
     }
 
-    /// Takes the jobs that are not theirs out of a list, and says why.
+    /// Takes the jobs that are not theirs out of a list, and states why.
     async fn take_foreign(&self, identity: &Identity, jobs: &mut Vec<u32>) -> Result<Vec<Refusal>, Status> {
         let mut refused = Vec::new();
         let mut own = Vec::new();

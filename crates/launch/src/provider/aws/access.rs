@@ -23,7 +23,7 @@ pub(super) struct Access {
     needs_group: bool,
 }
 
-/// Fields of RunInstances that say how one gets in.
+/// Fields of RunInstances that state how one gets in.
 const KEYS: [&str; 2] = ["KeyName", "UserData"];
 const GROUPS: [&str; 4] = ["SecurityGroupIds", "SecurityGroups", "NetworkInterfaces", "LaunchTemplate"];
 

@@ -25,7 +25,7 @@ pub(crate) struct Subject<'a> {
 const ODD: &str = "it's \"$HOME\" `id` \\ *;\n ä";
 
 impl Subject<'_> {
-    /// The launcher, started anew: it knows the file, and a folder that may be another one.
+    /// The launcher, started again: it knows the file, and a folder that may be another one.
     fn started(&self, state: &str) -> (Cluster, Arc<dyn Provider>) {
         let cluster = read(&self.file).unwrap();
         let folder = Folder::new(&self.lab.path(state), &cluster.name);

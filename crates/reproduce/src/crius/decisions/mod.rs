@@ -46,7 +46,7 @@ pub struct Variant {
     pub summary: &'static str,
     /// Whether it is one of Crius's own, with a pruned tuning and without a look at data-parallel memory.
     pub is_crius: bool,
-    /// Decides by data parallelism alone, unless told otherwise.
+    /// Decides by data parallelism alone, by default.
     pub force_dp: bool,
     /// Deadlines count.
     pub has_deadlines: bool,
@@ -175,7 +175,7 @@ impl Variant {
     pub fn options(&self, options: Options) -> Options {
         Options {
             force_dp: self.force_dp,
-            // Of Crius's own only the one that knows nothing but data parallelism looks at its memory.
+            // Of Crius's own only the one that knows nothing but data parallelism checks its memory.
             checks_memory: !self.is_crius || self.force_dp,
             has_deadlines: self.has_deadlines,
             ..options

@@ -4,7 +4,7 @@ use wharf_solver::sharing::Program;
 
 use super::interior::{self, Columns};
 
-/// The makespans that are looked at first, in seconds.
+/// The makespans that are checked first, in seconds.
 const WINDOW_S: (f64, f64) = (100.0, 1e6);
 /// The search ends when its bounds are closer than this ratio.
 const RATIO: f64 = 1.05;

@@ -75,7 +75,7 @@ fn seeded(choice: &PolicyChoice, seed: u64, profile: Option<&Profile>) -> Result
     Ok(regime)
 }
 
-/// Says what a head would refuse.
+/// States what a head would refuse.
 pub(in crate::commands) fn check_policy(policy: Option<&str>, set: &[String]) -> Result<(), CliError> {
     make(&choice(policy, set)?).map(|_| ())
 }

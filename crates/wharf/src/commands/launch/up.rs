@@ -132,7 +132,7 @@ fn show_plan(planned: &[Planned], terminal: &Terminal) -> Result<(), CliError> {
     terminal.grid(&grid)
 }
 
-/// Tells what became of the nodes, and how to go on.
+/// States the outcome of the nodes, and how to continue.
 fn conclude(
     launcher: &Launcher,
     report: &Report,

@@ -17,13 +17,13 @@ use crate::output::grid::Grid;
 struct Answer {
     device_type: String,
     speed: Speed,
-    /// Who says so, where an entry does.
+    /// Who states this, where an entry does.
     source: String,
     /// The parallel plan that it holds for, where that is known.
     plan: Option<String>,
 }
 
-/// Tells how fast a model runs.
+/// States how fast a model runs.
 pub(super) fn query(args: &ProfileQueryArgs, terminal: &Terminal) -> Result<(), CliError> {
     if args.iteration_ms.is_some_and(|told| !told.is_finite() || told <= 0.0) {
         return Err(CliError::usage("`--iteration-ms` takes milliseconds above 0"));

@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
-/// How often a job is looked at. Ray has a stream of its output too, but not in all versions.
+/// How often a job is checked. Ray has a stream of its output too, but not in all versions.
 const LOOK: Duration = Duration::from_millis(500);
 /// What a job that was stopped exits with, as if by a signal.
 const CODE_STOPPED: u8 = 143;
@@ -114,7 +114,7 @@ impl Api {
         Ok(self.ask::<Logs>(Method::GET, &path(job, "/logs")?, vec![]).await?.logs)
     }
 
-    /// Shows what a job says until it is over.
+    /// Shows what a job says until it has ended.
     async fn follow(&self, job: &str) -> Result<Told, CliError> {
         let mut shown = 0;
         loop {

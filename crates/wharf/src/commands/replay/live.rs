@@ -19,7 +19,7 @@ use crate::commands::cluster::{self, Embedded, Hurry, Interruptions, WorkerPlan}
 use crate::error::{CliError, ErrorKind};
 use crate::output::Terminal;
 
-/// How often it is looked at how far the jobs are.
+/// How often it is checked how far the jobs are.
 const LOOK: Duration = Duration::from_millis(250);
 /// From the start of a cluster to the trace's beginning.
 const LEAD_S: f64 = 0.5;
@@ -137,7 +137,7 @@ fn moment_of(history: &[HistoryEntry], name: &str) -> Option<f64> {
     history.iter().find(|entry| entry.what.starts_with(&start)).map(|entry| entry.time_s)
 }
 
-/// When the paced trainer says that it began, in seconds since the Unix epoch.
+/// When the paced trainer states that it began, in seconds since the Unix epoch.
 fn began_at(said: &str) -> Option<f64> {
     said.lines().find_map(|line| line.strip_prefix("began at ")?.split(' ').next()?.parse().ok())
 }
@@ -152,7 +152,7 @@ fn placed_in(spec: JobSpec, folder: &Path) -> JobSpec {
     }
 }
 
-/// Submits each job at its time and returns when all are over, or it is time to stop.
+/// Submits each job at its time and returns when all have ended, or it is time to stop.
 pub(super) async fn replay(
     client: &Client,
     plan: &Plan,
@@ -212,7 +212,7 @@ fn lead_s(period_s: Option<f64>, engine_s: f64) -> f64 {
     }
 }
 
-/// Shows how far it is until all jobs are over.
+/// Shows how far it is until all jobs have ended.
 async fn follow(
     client: &Client,
     ids: &tokio::sync::Mutex<Vec<u32>>,

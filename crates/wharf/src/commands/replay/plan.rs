@@ -31,9 +31,9 @@ pub(super) struct Plan {
     preset: Preset,
     pub(super) seed: u64,
     pub(super) time_scale: f64,
-    /// How fast models run, and the file that says so.
+    /// How fast models run, and the file that states this.
     pub(super) profile: Option<(PathBuf, Profile)>,
-    /// Seconds after the beginning at which it is over, whatever still runs.
+    /// Seconds after the beginning at which it has ended, whatever still runs.
     pub(super) cutoff_s: Option<f64>,
     /// Network interface of all workers.
     pub(super) network_interface: Option<String>,

@@ -153,7 +153,7 @@ fn revoked_token_ends_its_open_streams() {
         assert!(text.contains("revoked"), "{text}");
     }
     assert!(is_closed(events) && is_closed(followed));
-    // The command beside the task is ended on the worker, too; the job itself goes on.
+    // The command in the task is ended on the worker, too; the job itself goes on.
     until("the command is ended", || {
         let found = Command::new("pgrep").args(["-u", &site.ann.name, "-f", "echo beside"]).output().unwrap();
         found.stdout.is_empty()

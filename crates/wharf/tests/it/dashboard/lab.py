@@ -55,7 +55,7 @@ class Cluster:
         return {**kept, "WHARF_HOME": str(self.home)}
 
     def start(self, *words, ready):
-        """Starts a daemon and waits until it says that it is ready."""
+        """Starts a daemon and waits until it states that it is ready."""
         daemon = subprocess.Popen([self.wharf, *words], env=self.environment(), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.daemons.append(daemon)

@@ -18,7 +18,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Submits a gang over all nodes; each says where it is.
+/// Submits a gang over all nodes; each states where it is.
 #[track_caller]
 fn runs_everywhere(lab: &Lab, cluster: &str, nodes: &[&str]) {
     says_where(lab, &|words| lab.command(words), cluster, nodes);

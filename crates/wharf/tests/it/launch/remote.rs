@@ -102,7 +102,7 @@ fn machines_are_used_over_ssh() {
     let said =
         machines.wharf(&["cluster", "exec", "c.yaml", "--", "echo \"a b\" $SET_BY_USER; exit 5"]).ends(5);
     assert_eq!(said.stdout, "a b yes\n");
-    // The shell is interactive, so that settings hold, and says nothing of that.
+    // The shell is interactive, so that settings hold, and states nothing of that.
     let words = ["cluster", "exec", "c.yaml", "--", "case $- in *i*) echo own >&2;; esac"];
     assert_eq!(machines.wharf(&words).ends(0).stderr, "own\n");
     let said =

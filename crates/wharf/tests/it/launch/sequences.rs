@@ -10,7 +10,7 @@ use crate::launch::lab::Lab;
 
 const HEAD: &str = "127.0.0.1";
 
-/// What Wharf does in the place of Ray.
+/// What Wharf does instead of Ray.
 enum Wharf {
     /// The same.
     Same,

@@ -160,7 +160,7 @@ fn a_person_at_a_terminal_is_there() {
 fn windows(machines: &Machines) {
     let at = |words: &[&str]| Terminal::new(&machines.lab, &machines.command(words));
     let mut window = at(&["attach", "c.yaml", "--tmux"]);
-    // Keys that come before tmux has the terminal are lost; its status line says that it has.
+    // Keys that come before tmux has the terminal are lost; its status line states that it has.
     window.shows("0:");
     window.types("WORD=kept; echo > ~/opened\n");
     until("the window", || machines.disk("nd1").join("opened").exists().then_some(()));

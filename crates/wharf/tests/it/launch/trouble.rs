@@ -82,7 +82,7 @@ fn every_failure_is_explained_and_repaired() {
     machines.down();
 }
 
-/// A line that says that it is there, and stays.
+/// A line that states that it is there, and stays.
 fn stays(machines: &Machines, name: &str) -> String {
     format!("'echo > {}; sleep 600'", machines.lab.path(name).display())
 }

@@ -150,7 +150,7 @@ impl Cluster {
     }
 }
 
-/// What a worker says when the head has taken it.
+/// What a worker states when the head has taken it.
 pub(crate) const WELCOME: &str = "accepted this worker";
 
 impl Drop for Cluster {

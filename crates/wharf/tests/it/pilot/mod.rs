@@ -1,6 +1,6 @@
 //! Pilots on a real Slurm: four nodes with files that stand for GPUs. Where there is no Slurm, that is said.
 //!
-//! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
+//! With `WHARF_PILOT=full` what takes a minute and more is checked as well: until Slurm itself has noticed that a node is gone.
 mod direct;
 mod lab;
 

@@ -21,7 +21,7 @@ const NODES_FOR_OTHERS: u32 = 3;
 /// Running jobs whose ends are tried.
 const ENDS_TRIED_MAX: usize = 200;
 
-/// Says why a job is where it is, and what is to come.
+/// States why a job is where it is, and what is to come.
 pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let number: JobNumber = args.job.parse().map_err(|error| {
         CliError::usage(format!("invalid job id `{}`: {error}", args.job))
@@ -29,7 +29,7 @@ pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -
     })?;
     let (id, reason, foresight) = with(&args.home, async |client| {
         let id = id_of(client, number).await?;
-        // The state first: if the job has started meanwhile, the reason says so.
+        // The state first: if the job has started meanwhile, the reason states this.
         let foresight = Foresight::ask(client, PAST_MAX).await?;
         Ok((id, client.explain(id).await?, foresight))
     })?;

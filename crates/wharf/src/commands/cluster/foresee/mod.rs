@@ -25,7 +25,7 @@ pub(in crate::commands) use whatif::whatif;
 use super::regime;
 use crate::error::{CliError, ErrorKind, translate};
 
-/// How many jobs that are over tell about those that are not.
+/// How many jobs that have ended tell about those that are not.
 const PAST_MAX: u32 = 5000;
 
 /// The same question has the same answer.
@@ -128,7 +128,7 @@ pub(super) fn comparing(profile: Option<Arc<Profile>>) -> Comparing {
     Comparing { policies: policies.map(str::to_owned).collect(), run }
 }
 
-/// Says when jobs are expected to start, with what the head knows of speeds.
+/// States when jobs are expected to start, with what the head knows of speeds.
 pub(super) fn foreseeing(profile: Option<Arc<Profile>>) -> Foresee {
     Arc::new(move |exported, ids| {
         let foresight = Foresight::new(exported).map_err(failed)?;

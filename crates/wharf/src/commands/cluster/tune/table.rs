@@ -1,4 +1,4 @@
-//! A sweep's results: what each element was told, what its trainer told last, and what became of it.
+//! A sweep's results: what each element was told, what its trainer told last, and the outcome of it.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
