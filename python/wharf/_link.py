@@ -51,7 +51,7 @@ class Link:
             return None
 
     def send(self, message: Mapping[str, Any], patience_s: float = 0.0) -> bool:
-        """Whether the supervisor has taken it; waits for room in its queue only if told to."""
+        """Whether the supervisor has taken it; waits for room in its queue only on request."""
         if os.getpid() != self._owner:
             return False
         text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False, ensure_ascii=False)

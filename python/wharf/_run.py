@@ -33,7 +33,7 @@ class Run:
     def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._link = Link.open(self._environment)
-        # Of several processes of a task the first one speaks; all of them listen.
+        # Of several processes of a task, the first one reports; all of them listen.
         self._speaks = self._environment.get("LOCAL_RANK", "0") == "0"
         self._signal = StopSignal(self._environment)
         self._lease = Lease.from_environment(self._environment) if self._link else Lease()
@@ -45,7 +45,7 @@ class Run:
         self._ahead = 0.0
         self._checkpointed: Optional[float] = None
         self._points = Points()
-        # Values that were reported before the first iteration: they belong to it, as it is not known before where this run goes on.
+        # Values that were reported before the first iteration: they belong to it, as the first iteration of this run is not known before.
         self._early: Optional[Dict[str, Any]] = {}
         # Messages with points that the supervisor has not taken.
         self._unsent: List[Dict[str, Any]] = []
@@ -81,7 +81,7 @@ class Run:
         agree: Optional[Callable[[bool], bool]] = None,
         exit_on_stop: bool = True,
     ) -> Iterator[int]:
-        """The loop's iterations from `start` to `total` (None: for ever).
+        """The loop's iterations from `start` to `total` (None: indefinitely).
 
         When it is time to stop, `should_checkpoint` says yes, and after that iteration the process exits with 0, so that
         what follows the loop happens only when training is complete; with `exit_on_stop=False` the loop just ends. A loop

@@ -103,7 +103,7 @@ class Job:
         """Iterations that are left."""
         total = self._said["iterations"]
         if total is None:
-            raise LookupError('how long jobs are is only told to a policy that asks: serve(..., knows="durations")')
+            raise LookupError('lengths of jobs are available only on request: serve(..., knows="durations")')
         return max(0.0, float(total) - self.done)
 
     @property

@@ -81,7 +81,7 @@ pub enum Trouble {
         #[source]
         source: serde_json::Error,
     },
-    /// It speaks another version.
+    /// It has another protocol version.
     #[error("the policy program uses protocol {theirs}, expected {ours}")]
     Protocol {
         /// Its version.

@@ -277,7 +277,7 @@ impl Head {
     }
 }
 
-/// States when the loop that decides has stalled, and when it goes on.
+/// States when the loop that decides has stalled, and when it continues.
 async fn watch(meter: Arc<Meter>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let mut was_stalled = false;

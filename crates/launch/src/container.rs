@@ -15,7 +15,7 @@ use crate::visit::{NodeError, Visit, around};
 /// The first process of a container: it waits, collects what others have left behind, and ends when it is requested to.
 const FIRST: &str = "trap 'exit 0' TERM; while :; do sleep 86400 & wait $!; done";
 
-/// Looks at the container, and in it.
+/// Inspects the container and its contents.
 const SEE: &str = r#"
 if [ -s "$D/container" ]; then
   read -r engine < "$D/engine"

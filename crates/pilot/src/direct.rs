@@ -80,7 +80,7 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
         return wrong("after", "jobs of a head are none of Slurm's; use `--slurm-option --dependency=...`");
     }
     if spec.gang.as_ref().is_some_and(|gang| gang.every_node) {
-        return wrong("per_node", "Slurm has no job for every node");
+        return wrong("per_node", "Slurm has no job indefinitelyy node");
     }
     if !matches!(spec.launcher(), Launcher::Plain | Launcher::PerDevice) {
         return wrong(
@@ -294,7 +294,7 @@ fn checkpoint_dir(pattern: &str) -> String {
     text
 }
 
-/// Looks at a job until all of it has ended, and returns how it ended. What is new is told.
+/// Polls a job until all of it has ended, reports changes, and returns its result.
 ///
 /// # Errors
 /// [`QueueError`] where Slurm does not answer several times in a row.

@@ -45,7 +45,7 @@ impl Head {
         Ok(client)
     }
 
-    /// Looks at everything that a decision needs.
+    /// Reads all data for a decision.
     pub(crate) async fn look(&mut self) -> Result<View, ClientError> {
         let looked = self.try_look().await;
         if looked.is_err() {

@@ -99,7 +99,7 @@ impl Manager {
         }
     }
 
-    /// Looks at everything once, and does what is to be done.
+    /// Reads the state once and acts on it.
     async fn look(&mut self, say: &mut (dyn FnMut(&str) + Send)) -> Result<(), PilotError> {
         let now_s = unix_s();
         if now_s >= self.blind_until_s {

@@ -156,7 +156,7 @@ mod tests {
         // It needs two devices; with three there is room for one more job on the third.
         assert_eq!(plan(true, &[3], vec![tight(), candidate(1, &offers, None)]), [Some(1), Some(0)]);
         assert_eq!(plan(true, &[1], vec![tight()]), [None], "it would be too late");
-        assert_eq!(plan(false, &[1], vec![tight()]), [Some(0)], "deadlines are not looked at");
+        assert_eq!(plan(false, &[1], vec![tight()]), [Some(0)], "deadlines have no effect");
         assert_eq!(plan(true, &[4], vec![tight(), tight(), tight()]), [Some(1), Some(1), None]);
     }
 

@@ -2469,7 +2469,7 @@ pub struct LimitUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnNan {
-    /// It goes on, with a remark.
+    /// It continues, with a remark.
     NanIgnore = 0,
     /// It is stopped and fails; it is not run again.
     NanFail = 1,

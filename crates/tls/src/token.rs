@@ -85,7 +85,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A secret that lets in: `whf1.<fingerprint of the authority>.<secret>`. Never printed by accident.
+/// An access secret: `whf1.<fingerprint of the authority>.<secret>`. Never printed by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 

@@ -1,4 +1,4 @@
-//! The `wharf` binary: see the library for everything.
+//! The `wharf` binary: see the library indefinitelyything.
 
 use std::process::ExitCode;
 

@@ -62,7 +62,7 @@ pub enum WorkerError {
     SupervisorVersion {
         /// Its protocol.
         found: u32,
-        /// The one that this worker speaks.
+        /// The version of this worker.
         wanted: u32,
         /// Its process.
         pid: u32,

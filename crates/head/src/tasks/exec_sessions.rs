@@ -257,7 +257,7 @@ mod tests {
             })),
         };
         routes.take(2, &mut vec![output(10)]);
-        assert!(receiver.try_recv().is_err(), "another worker has no say");
+        assert!(receiver.try_recv().is_err(), "messages of another worker are ignored");
         routes.take(1, &mut vec![output(WINDOW_BYTES), output(10)]);
         assert_eq!(receiver.len(), 2);
         routes.take(1, &mut vec![output(WAITING_MAX)]);

@@ -1,4 +1,4 @@
-//! Panics while inputs and decisions are handled: the head goes on, and nothing else is lost.
+//! Panics while inputs and decisions are handled: the head continues, and nothing else is lost.
 
 use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, JobId, Phase};

@@ -147,7 +147,7 @@ fn incremental_counts_equal_a_recount() {
         let job_ids = vec![last.saturating_sub(moment % 5)];
         world.change(ChangeJobsRequest { change: change.into(), job_ids, ..ChangeJobsRequest::default() });
         if moment % 7 == 6 {
-            // Nothing stays held for ever.
+            // Nothing stays held indefinitely.
             let job_ids = (0..=last).collect();
             world.change(ChangeJobsRequest {
                 change: change.into(),
@@ -167,7 +167,7 @@ fn incremental_counts_equal_a_recount() {
                 seen.insert(phase.word());
             }
         }
-        // A job that is held for ever would never end.
+        // A job that is held indefinitely would never end.
         if state.counts().waiting + state.counts().placed + state.counts().stopping == 0
             && state.counts().held > 0
         {

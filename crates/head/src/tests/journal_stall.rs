@@ -35,7 +35,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
         "{refused}"
     );
     assert!(world.has_warned("cannot write its journal"));
-    // It serves, and what runs goes on.
+    // It serves, and what runs continues.
     world.reconnect();
     assert_eq!(world.dispatcher.nodes.connections.connected().count(), 1);
     let (sender, answer) = std::sync::mpsc::channel();

@@ -158,7 +158,7 @@ pub enum Problem {
     Signal(i32),
 }
 
-/// Looks at a job as its owner sent it.
+/// Checks a job as submitted.
 ///
 /// # Errors
 /// [`CheckError`] for the first thing that cannot be.

@@ -72,7 +72,7 @@ pub struct AwsConfig {
     pub zones: Vec<String>,
     /// Whether the launcher reaches machines where they reach each other.
     pub use_internal_ips: bool,
-    /// From where ssh is let in, where a group is made: networks as `ADDRESS/BITS`.
+    /// Networks with access by ssh, if a group is created: as `ADDRESS/BITS`.
     pub ssh_from: Vec<String>,
     /// What each type of node is made from: the fields of RunInstances.
     pub types: BTreeMap<String, Json>,
@@ -218,7 +218,7 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let ssh_from = ssh_from.map(|list| list.iter().filter_map(|text| network(text).ok()).collect());
     let ssh_from = ssh_from.unwrap_or_else(|| {
         if types.values().any(|config| !crate::provider::aws::has_group(config)) {
-            let message = "ssh to the machines is let in from everywhere, with the key alone; \
+            let message = "ssh to the machines is allowed from all addresses, with the key alone; \
                            name your network, as in `ssh_from: [203.0.113.0/24]`";
             findings.warnings.push(section.problem(node, "ssh_from", message));
         }

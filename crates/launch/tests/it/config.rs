@@ -282,7 +282,7 @@ fn files_of_old_launchers_load_with_warnings() {
             "c.yaml:4:1: `initial_workers`: it is an old key: `min_workers` is as large now",
             "c.yaml:12:1: `head_node`: it is an old key: it became `available_node_types.head`",
             "c.yaml:19:1: `worker_nodes`: it is an old key and empty: it is ignored",
-            "c.yaml:7:3: `provider.ssh_from`: ssh to the machines is let in from everywhere, with the key alone; \
+            "c.yaml:7:3: `provider.ssh_from`: ssh to the machines is allowed from all addresses, with the key alone; \
              name your network, as in `ssh_from: [203.0.113.0/24]`",
         ]
     );

@@ -131,7 +131,7 @@ async fn send(
     let (status, body) = answer?;
     let parsed: Value = match serde_json::from_slice(&body) {
         Ok(parsed) => parsed,
-        // What it says of requests that it does not let in.
+        // Its answer to rejected requests.
         Err(_) if !status.is_success() => {
             let message = format!("{status} {}", String::from_utf8_lossy(&body).trim());
             return Err(QueueError::Refused { what: NAME, message: message.trim().to_owned() });

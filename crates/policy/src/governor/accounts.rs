@@ -188,7 +188,7 @@ impl Accounts {
         match self.full(view.now, queue, turn, &view.spec(job).gang) {
             Some((_, Full::Over(_, quota))) => Reason::Quota(quota),
             Some((_, Full::Claimed(first))) => Reason::QuotaBehind { first, ahead: 1 },
-            // It was let in by what has just happened, and is decided about next.
+            // It was admitted by this event, and is decided about next.
             None => Reason::NextRound { at: view.now },
         }
     }

@@ -114,7 +114,7 @@ impl Bookings {
         !self.is_current || self.next.is_some_and(|next| next <= now)
     }
 
-    /// Looks at all nodes again at the next decision.
+    /// Checks all nodes again at the next decision.
     pub(crate) fn look_again(&mut self) {
         self.is_current = false;
     }

@@ -1,4 +1,4 @@
-//! Which nodes to keep for a gang, and where it goes on nodes that are kept for it.
+//! Which nodes to keep for a gang, and its placement on nodes that are kept for it.
 
 use std::collections::BTreeMap;
 

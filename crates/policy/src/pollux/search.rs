@@ -28,7 +28,7 @@ pub(super) struct Table {
 pub(super) struct Effort {
     pub(super) population: usize,
     pub(super) generations: u64,
-    /// Looks at a job's part of an allocation.
+    /// Evaluations of a job's part of an allocation.
     pub(super) evaluations: u64,
     pub(super) seed: u64,
 }

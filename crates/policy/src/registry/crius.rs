@@ -97,7 +97,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
     summary: "the type, number and plan of each job's devices, changed as it runs: shrink, grow, move, lend",
     paper: "Xue et al., Crius, arXiv 2403.16125; Arena, EuroSys'26",
     explanation: "A job that comes starts at once in its best cell (device type x number x pipeline stages; the performance model \
-        knows the best stages). Where nothing is free, running jobs are looked at that could shrink, change their type, move \
+        knows the best stages). Where nothing is free, running jobs are considered that could shrink, change their type, move \
         to other nodes or wait: up to `depth` of them for one, within `budget` steps. What brings the largest gain is done, if \
         the job that comes gains more than all others lose, their restarts included. Waiting jobs are tried again, in order, when \
         devices become free; a later one may use what an earlier one cannot use yet, and gives it back when that \

@@ -74,11 +74,11 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
     summary: "the number of devices for each job, by a search for the largest power mean of speedups",
     paper: "Qiao et al., Pollux, OSDI'21",
     explanation: "A population of allocations is bred for some generations: two parents, each the better of two drawn at random, \
-        give each job's devices by the toss of a coin, a few jobs draw anew, and what exceeds the cluster is cut back. The fitness \
+        give each job's devices at random, a few jobs draw again, and what exceeds the cluster is cut back. The fitness \
         is the power mean, with power p, of all jobs' speedups over what they would do on an equal part of the cluster; a \
         job that would be moved counts less by its restart factor, as under sia. The search starts from what runs now and \
         from a greedy allocation by marginal gains, draws from the run's seed and the time alone, and ends after \
-        so many generations, or looks at a job, or ten generations without a gain, so that equal runs decide alike.\n\n\
+        these numbers of generations or evaluations, or after ten generations without a gain, so that equal runs decide alike.\n\n\
         As published it takes all devices for alike; with types=aware it knows how fast each job is on which. Jobs are \
         offered the same configurations as under sia.",
     must_know: "speeds of jobs by number of devices",
@@ -141,7 +141,7 @@ pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
         that it can run on, where it has none). A job is admitted if its least and those of all that run fit its device type, \
         which is the one that it asks for and never changes. Devices that are left are given out in steps, to the next \
         larger number that makes sense, always to the job with the largest gain per device, as long as there is a gain.\n\n\
-        A job that cannot meet its deadline is not started. One that runs and cannot meet it any more goes on with the \
+        A job that cannot meet its deadline is not started. One that runs and cannot meet it any more continues with the \
         fewest devices.",
     must_know: "speeds of jobs by number of devices, remaining iterations, deadlines",
     advice: "Clusters of one type, or jobs bound to one, with deadlines that matter.",

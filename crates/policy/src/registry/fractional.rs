@@ -62,7 +62,7 @@ pub(super) const GAVEL_FIFO: PolicyInfo = PolicyInfo {
     paper: GAVEL,
     explanation: "Jobs are taken in the order of their submission. Each gets a device type that has enough free devices, by \
         lot, and keeps it until it is done. The first that fits nowhere holds up all that come after it. What devices \
-        of different types are worth to a job is not looked at: this is what the policies that know it are compared with.",
+        of different types are worth to a job is ignored: this is the baseline of the policies that use it.",
     must_know: "no job data",
     advice: "To measure the effect of knowing device types: compare it with fifo-perf.",
     knobs: ROUNDS,
@@ -78,7 +78,7 @@ pub(super) const FIFO_PERF: PolicyInfo = PolicyInfo {
     paper: GAVEL,
     explanation: "Jobs are taken in the order of their submission. Each gets the type with enough free devices on which it is \
         fastest; the first that fits nowhere holds up all that come after it. At every round that follows a change, types are \
-        assigned anew in the same order, and running jobs move to faster types, each at the cost of a restart.",
+        assigned again in the same order, and running jobs move to faster types, each at the cost of a restart.",
     must_know: "speeds of jobs by device type",
     advice: "Mixed devices, jobs that checkpoint, and users who expect jobs in order.",
     knobs: ROUNDS,
@@ -141,7 +141,7 @@ pub(super) const ALLOX: PolicyInfo = PolicyInfo {
     paper: "Le et al., AlloX, EuroSys'20",
     explanation: "A job that is k-th from the end of a device's queue delays k ends, so it costs k times its own duration there. \
         Waiting jobs are matched with places in the queues of the free devices at the least sum of costs; the first of each queue \
-        starts and keeps its devices until it is done, the others are matched anew when something changes. A job may be better \
+        starts and keeps its devices until it is done, the others are matched again after changes. A job may be better \
         off waiting for a fast device than with a slow one that is free. The paper's jobs have one device; gangs are \
         matched here as if all were as large as the mean one.",
     must_know: "remaining work, speeds of jobs by device type",
@@ -250,7 +250,7 @@ optimal!(
     NOTHING,
     "equal shares of time for their weights, all devices taken to be alike",
     "The smallest share, for its weight and devices, is maximized. What devices of different \
-     types are worth is not looked at: least attained service for clusters that are not mixed.",
+     types are worth is ignored: least attained service for clusters that are not mixed.",
     "One type of devices, or several that are nearly alike, and jobs of equal right."
 );
 optimal!(
@@ -400,7 +400,7 @@ optimal!(
     SPEEDS,
     "as many iterations as possible for the money",
     "As max-sum-throughput-perf, with each type's throughput divided by what its devices cost (the profile's prices; all alike where \
-     they are not known). Deadlines are not looked at.",
+     they are not known). Deadlines are ignored.",
     "One owner who pays by the hour, without deadlines."
 );
 optimal!(
@@ -411,7 +411,7 @@ optimal!(
     ROUNDS,
     LENGTHS_SPEEDS,
     "as many iterations per cost as possible; jobs with deadlines get the devices to meet them",
-    "As max-sum-throughput-normalized-by-cost-perf, with a lower bound for every job that has a deadline: its remaining work over \
+    "As max-sum-throughput-normalized-by-cost-perf, with a lower bound indefinitelyy job that has a deadline: its remaining work over \
      the time left. A bound that the job could not reach with all its time on its fastest type is dropped. Where the others cannot all \
      be kept, they are lowered alike. Either is reported as a fallback.",
     "One owner who pays by the hour, with deadlines."

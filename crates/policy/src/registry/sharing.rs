@@ -167,7 +167,7 @@ pub(super) const SJF_FFSS: PolicyInfo = PolicyInfo {
     name: "sjf-ffss",
     summary: "as sjf-ffs, on one node if one has enough devices",
     paper: PAIRING_PAPER,
-    explanation: "As sjf-ffs, but first the node is looked for that has the fewest usable devices that are enough; \
+    explanation: "As sjf-ffs, but first on the node with the fewest sufficient usable devices; \
         only if there is none is the job spread over several.",
     must_know: "remaining work, slowdown of co-located jobs",
     advice: "As sjf-ffs with gangs that want to stay on one node.",
@@ -198,7 +198,7 @@ pub(super) const SJF_BSBFS: PolicyInfo = PolicyInfo {
     name: "sjf-bsbfs",
     summary: "as sjf-bsbf, on one node if one has enough devices",
     paper: PAIRING_PAPER,
-    explanation: "As sjf-bsbf, but first the node is looked for that has the fewest usable devices that are enough; \
+    explanation: "As sjf-bsbf, but first on the node with the fewest sufficient usable devices; \
         only if there is none is the job spread over several.",
     must_know: "remaining work, slowdown of co-located jobs",
     advice: "As sjf-bsbf with gangs that want to stay on one node.",

@@ -136,7 +136,10 @@ mod tests {
         };
         let found = write(&["runs/1", "../elsewhere"]);
         assert_eq!(found[0].open().unwrap().summary.policy, "shown as");
-        assert!(matches!(found[1].open(), Err(FileError::NoFolders { .. })), "it is not looked for outside");
+        assert!(
+            matches!(found[1].open(), Err(FileError::NoFolders { .. })),
+            "it is not searched for outside"
+        );
         assert!(matches!(write(&[])[0].open(), Err(FileError::NoFolders { count: 2, .. })));
     }
 

@@ -77,7 +77,7 @@ const ELASTICFLOW: PolicyInfo = PolicyInfo {
     summary: "admits a job where all deadlines of its type hold, and doubles the job with the largest gain, as Crius's simulator does",
     explanation: "A job is admitted where it and all running jobs of its type can be done by their deadlines with the fewest devices \
         that are enough for each; it waits otherwise. What is left is given out by doubling the job with the largest gain in throughput, even where \
-        that is a loss, and all jobs of the type are placed anew, the largest first. A job whose deadline passes while it waits gets \
+        that is a loss, and all jobs of the type are placed again, the largest first. A job whose deadline passes while it waits gets \
         what is left over. Jobs without a deadline have all the time in the world.",
     must_know: "speeds of jobs by device type and number of devices, remaining work",
     advice: "To compare with the published results: every admission moves most jobs of the type.",
@@ -102,7 +102,7 @@ const GAVEL: PolicyInfo = PolicyInfo {
     summary: "the type for each job by an integer program, with few changes at a time, as in Crius's version of Gavel",
     explanation: "Jobs keep the number of devices that they ask for. A job that comes, or is tried again after another ended, is admitted \
         where an integer program finds a type for it and for all that run within the devices of each type, with the most throughput in \
-        all and at most three changes; those that change are placed anew. It waits otherwise, and blocks its type unless sched_with_opt=on.",
+        all and at most three changes; those that change are placed again. It waits otherwise, and blocks its type unless sched_with_opt=on.",
     advice: "To compare with the published results; Gavel's own policies, such as `max-sum-throughput-perf`, share time.",
     build: |args| build("crius/gavel", args),
     ..BASE

@@ -98,7 +98,7 @@ pub enum GavelError {
     /// Time stands still.
     #[error(
         "nothing can run any more: job `{job}` waits, and {policy} never gives it devices that it can use; the published \
-         simulator would wait for ever"
+         simulator would wait indefinitely"
     )]
     Stalled {
         /// The first job that waits.

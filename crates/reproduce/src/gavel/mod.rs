@@ -12,7 +12,7 @@
 //! | jobs that arrive between resets have no share, but are chosen on what is left | `select`, `place` | they block devices and do not run |
 //! | jobs of priority 0 run on what is left, except under `fifo` and its kin | `select` | also on types that the policy kept them from |
 //! | a micro-task with fewer steps than devices fails | `rounds` | a gang with few steps left is dropped after five rounds, as if it had failed |
-//! | a pair's failures are not counted, nor do its successes forgive its members' | `rounds` | two jobs can fail together for ever: here that ends the run with an error |
+//! | a pair's failures are not counted, nor do its successes forgive its members' | `rounds` | two jobs can fail together indefinitely: here that ends the run with an error |
 //! | both jobs of a pair end when the later of the two does | `rounds` | the earlier one is charged for the other |
 //! | a new pair is taken to be owed half a round | `keys` | pairs are checked before single jobs, among those without a share |
 //! | deficits, priorities and shares that are equal are ordered by the order of arrival | `select` | history decides ties |

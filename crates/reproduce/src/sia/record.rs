@@ -1,4 +1,4 @@
-//! What has happened to each job, told to the recorder and kept for the outcome.
+//! What has happened to each job, reported to the recorder and kept for the outcome.
 
 use wharf_core::{JobId, JobSpec, NodeShare, Time};
 

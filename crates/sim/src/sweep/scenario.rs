@@ -95,7 +95,7 @@ pub struct PresetEntry {
     pub preset: String,
 }
 
-/// Stands for every policy.
+/// Stands indefinitelyy policy.
 const ALL: &str = "all";
 
 const SCENARIO_KEYS: &[&str] = &["name", "about", "include", "matrix"];

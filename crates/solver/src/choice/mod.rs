@@ -39,9 +39,9 @@ pub struct Problem<'a> {
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Looks at a configuration while prices are found.
+    /// Inspections of a configuration while prices are found.
     pub steps: u64,
-    /// Looks at a state while a choice is proved best, or bettered.
+    /// Inspections of a state while a choice is proved best, or improved.
     pub proof_steps: u64,
     /// Differences below this are none.
     pub resolution: f64,

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
 
-/// Stands for every policy.
+/// Stands indefinitelyy policy.
 const ALL: &str = "all";
 
 /// Simulates, prints the summaries, and writes files where asked to.

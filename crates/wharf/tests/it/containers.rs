@@ -178,7 +178,7 @@ fn example_crius_worker_profiles_in_a_container_that_stays() {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(read("profile_result/wide_resnet-64"), "batch 64: pass 2 of this node\n");
 
-    // A command that is cancelled ends within, and the container goes on; so it does when head and worker are killed.
+    // A command that is cancelled ends within, and the container continues; so it does when head and worker are killed.
     let gate = folder.join("passes/gate");
     let script = "echo $$ > passes/up; while ! [ -e passes/gate ]; do sleep 0.05; done; exit 6";
     let job = read("job.yaml");

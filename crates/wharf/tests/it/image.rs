@@ -289,7 +289,7 @@ fn interrupted_tool_ends_and_cleans_up() {
     let yard = Shipyard::new();
     fs::create_dir_all(yard.path("files/bin")).unwrap();
     fs::create_dir(yard.path("tools")).unwrap();
-    // A tar that takes for ever, and a child of its own.
+    // A tar that takes indefinitely, and a child of its own.
     let tar = yard.sandbox.write(
         "tools/tar",
         "#!/bin/sh\nsleep 1000 & echo $$ $! > ../pids.part; mv ../pids.part ../pids; wait\n",

@@ -41,7 +41,7 @@ fn jobs_of_a_leaving_worker_move() {
     assert_eq!(std::fs::read_to_string(&begun).unwrap(), "left\n");
     let _right = worker("right");
     kill(Pid::from_raw(left.child.id().cast_signed()), Signal::SIGTERM).unwrap();
-    assert_eq!(std::fs::read_to_string(&begun).unwrap(), "right\n", "it goes on there");
+    assert_eq!(std::fs::read_to_string(&begun).unwrap(), "right\n", "it continues there");
     assert_eq!(left.child.wait().unwrap().code(), Some(143));
     let nodes = cluster.say(&["nodes", "--all", "--output", "plain"]);
     assert!(nodes.contains("left\tgone") && nodes.contains("right\tup"), "{nodes}");

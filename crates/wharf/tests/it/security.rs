@@ -474,7 +474,7 @@ fn secrets_show_nowhere() {
     let may_hold = ["token", "worker-token", "daemon.token", "workers/only/identity.json"]
         .map(|name| cluster.path(name));
     let all = files(cluster.folder.path());
-    assert!(all.iter().any(|(path, _)| path.ends_with("journal.sqlite")), "the journal is looked at");
+    assert!(all.iter().any(|(path, _)| path.ends_with("journal.sqlite")), "the journal is checked");
     for (path, bytes) in all.iter().filter(|(path, _)| !may_hold.contains(path)) {
         assert!(!shows(bytes), "{} holds a secret", path.display());
     }

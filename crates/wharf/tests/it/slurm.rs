@@ -240,7 +240,7 @@ fn jobs_are_held_released_requeued_signalled_and_cancelled() {
     std::fs::read(&started).unwrap();
     write(&gate, "go\n");
     lab.until("a job that ran again", &id, "COMPLETED None");
-    assert_eq!(lab.read(&format!("again-{id}.txt")), "restart 1\nover\n", "the file was begun anew");
+    assert_eq!(lab.read(&format!("again-{id}.txt")), "restart 1\nover\n", "the file was truncated");
     let once = lab.submit(&["--no-requeue", "-o", "/dev/null"], &format!("read line < {}", gate.display()));
     lab.until("a job that runs", &once, "RUNNING None");
     let refused = lab.run(&["scontrol", "requeue", &once]);

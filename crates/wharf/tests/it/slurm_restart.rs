@@ -1,4 +1,4 @@
-//! A batch script with steps while the head and the workers of its nodes are killed and started again: it goes on, ends as it
+//! A batch script with steps while the head and the workers of its nodes are killed and started again: it continues, ends as it
 //! should, and nothing of its output is missing or there twice.
 
 use std::fmt::Write as _;

@@ -264,7 +264,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
                 }
-                // A head that continues from an older copy of its state can order it: it must not wait for ever.
+                // A head that continues from an older copy of its state can order it: it must not wait indefinitely.
                 let exit =
                     Exit::lost("a newer task of this job is known on the node, or it has ended already");
                 self.tell(from_worker::Message::Ended(exit.to_message(task)));

@@ -142,7 +142,7 @@ pub(crate) fn visible(config: &WorkerConfig, devices: &[u32]) -> Vec<(&'static s
         ("HIP_VISIBLE_DEVICES", indexes),
     ];
     if config.watch.source.is_nvidia() {
-        // CUDA's own order is by speed, unless told to count as the driver does.
+        // CUDA's own order is by speed, unless set to count as the driver does.
         variables.push(("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()));
     }
     variables

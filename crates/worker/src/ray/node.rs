@@ -547,7 +547,7 @@ fn code_of_signal(signal: Signal) -> u8 {
     code_of(ExitStatus::from_raw(signal as i32))
 }
 
-/// Waits for Ray's process; for ever where there is none.
+/// Waits for Ray's process; indefinitely where there is none.
 async fn wait(ray: &mut Option<Child>) -> Option<ExitStatus> {
     match ray {
         Some(ray) => ray.wait().await.ok(),

@@ -178,7 +178,7 @@ impl Paced {
         Ok(self.word.as_ref().is_some_and(|word| word.stop || word.lease.is_over(done, SystemTime::now())))
     }
 
-    /// Whatever fails here is the supervisor's trouble: training goes on.
+    /// Whatever fails here is the supervisor's trouble: training continues.
     fn tell(&self, is_stopped: bool) {
         let report = StepReport {
             iterations: Some(self.course.done),

@@ -279,7 +279,7 @@ impl Worker {
             let _ = stopped.await;
         };
         let running = run(config, shutdown);
-        Self { stop, task: tokio::spawn(async { running.await.expect("the worker goes on") }) }
+        Self { stop, task: tokio::spawn(async { running.await.expect("the worker continues") }) }
     }
 
     pub(crate) async fn shut_down(self) {

@@ -249,7 +249,7 @@ impl Books {
         }
     }
 
-    /// A job gives its devices back: its run has ended, where there was one. `saved` states what is safe of one that goes on.
+    /// A job gives its devices back: its run has ended, where there was one. `saved` states what is safe of one that continues.
     fn close(&mut self, now_s: f64, job: u32, saved: Option<f64>, ledger: &mut dyn Ledger) {
         self.leave(now_s, job, ledger);
         let Some(open) = self.jobs.get(&job) else { return };

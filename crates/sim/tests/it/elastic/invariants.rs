@@ -60,7 +60,7 @@ struct Books<'a> {
     waiting: BTreeMap<JobId, Time>,
     longest_wait: (f64, JobId),
     now: Time,
-    /// When enough has been seen: a job that is refused waits for ever.
+    /// When enough has been seen: a job that is refused waits indefinitely.
     until: Time,
     /// Jobs need not be done by then.
     may_be_open: bool,

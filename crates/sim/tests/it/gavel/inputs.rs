@@ -194,7 +194,7 @@ fn a_run_can_end_after_some_rounds() {
 
 #[test]
 fn policy_that_never_starts_a_job_is_reported() {
-    // `fifo` gives the last type by name, on which this job stands still, for ever.
+    // `fifo` gives the last type by name, on which this job stands still, indefinitely.
     let mut profile = Profile::default();
     let workload = Workload { model: "A".into(), batch_size: Some(8) };
     for (device_type, speed) in [("k80", 1.0), ("v100", 0.0)] {

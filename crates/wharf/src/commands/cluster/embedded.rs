@@ -75,7 +75,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A worker that runs until it is requested to stop; the second part states when it has been let in.
+    /// A worker that runs until it is requested to stop; the second part reports when the head has accepted it.
     fn start(config: WorkerConfig, mut stopped: watch::Receiver<bool>) -> (Self, oneshot::Receiver<()>) {
         let state_dir = config.state_dir.clone();
         let shutdown = async move {
@@ -97,7 +97,7 @@ impl Worker {
 }
 
 impl Embedded {
-    /// Starts everything and returns when every worker has been let in.
+    /// Starts everything and returns when the head has accepted every worker.
     pub(in crate::commands) async fn start(plan: &Plan, terminal: &Terminal) -> Result<Self, CliError> {
         let mut words = words(&plan.home, "head");
         words.extend(["--listen", "127.0.0.1:0", "--allow-root"].map(OsString::from));

@@ -118,7 +118,7 @@ impl Api {
     async fn follow(&self, job: &str) -> Result<Told, CliError> {
         let mut shown = 0;
         loop {
-            // Looked at before its output: what it said last is not missed.
+            // Checked before its output: what it said last is not missed.
             let told = self.status(job).await?;
             let logs = self.logs(job).await?;
             let mut out = std::io::stdout();

@@ -10,7 +10,7 @@ use wharf_sim::Recorder;
 /// Acts of the simulator this close together have no order: they are one decision.
 const SAME_MOMENT_S: f64 = 1e-6;
 
-/// A job was launched somewhere, or told to give its devices back. Jobs are counted from 0, as in the trace.
+/// A job was launched somewhere, or requested to give its devices back. Jobs are counted from 0, as in the trace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Act {
     Preempt { job: usize },

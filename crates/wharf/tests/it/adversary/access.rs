@@ -50,7 +50,7 @@ impl Site {
     }
 }
 
-/// A command that has printed something, and goes on.
+/// A command that has printed something, and continues.
 fn streaming(mut command: Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -153,7 +153,7 @@ fn revoked_token_ends_its_open_streams() {
         assert!(text.contains("revoked"), "{text}");
     }
     assert!(is_closed(events) && is_closed(followed));
-    // The command in the task is ended on the worker, too; the job itself goes on.
+    // The command in the task is ended on the worker, too; the job itself continues.
     until("the command is ended", || {
         let found = Command::new("pgrep").args(["-u", &site.ann.name, "-f", "echo beside"]).output().unwrap();
         found.stdout.is_empty()

@@ -103,7 +103,7 @@ fn allocations_of_a_slurm_come_up_come_back_and_go() {
     let up = || run(&["up", "c.yaml", "--output", "json"]);
     let said = up().ends(0);
     assert_eq!(said.phases(), ["reach sync setup start"; 2]);
-    assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started goes on when its step is over");
+    assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started continues when its step is over");
     assert!(lab.path("trail-1").exists());
     runs_everywhere(&lab, "hpc", &["head", "worker-1"]);
     run(&["cluster", "exec", "c.yaml", "--all", "--", "exit 4"]).ends(4);

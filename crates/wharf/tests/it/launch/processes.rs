@@ -25,7 +25,7 @@ fn a_cluster_comes_up_runs_a_job_everywhere_and_leaves_nothing() {
         (0..3).map(|rank| lab.read(&format!("{rank}.out")).trim().to_owned()).collect();
     nodes.sort();
     assert_eq!(nodes, ["head", "worker-1", "worker-2"]);
-    // A job that would continue for ever is ended with the cluster.
+    // A job that would continue indefinitely is ended with the cluster.
     let mut long = lab.command(&["submit", "--gang", "3x1", "--", "sleep", "600"]);
     Said::from(long.env("WHARF_HOME", &client).output().unwrap()).ends(0);
     let running = || {

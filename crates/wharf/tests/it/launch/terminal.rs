@@ -107,7 +107,7 @@ fn a_person_at_a_terminal_is_there() {
     let runs = |text: &str| until(text, || (machines.count(text) > 0).then_some(()));
     let ends = |text: &str| until(text, || (machines.count(text) == 0).then_some(()));
 
-    // Ctrl-C is for what runs in the shell, and the shell goes on; its port is here meanwhile.
+    // Ctrl-C is for what runs in the shell, and the shell continues; its port is here meanwhile.
     let mut shell = at(&["attach", "c.yaml", "-p", "8901"]);
     shell.types("sleep 611\n");
     runs("sleep 611");

@@ -4,7 +4,7 @@
 //! the Ray cluster a `ray` program, named by `WHARF_TEST_RAY` (else the one in the search path).
 #![expect(
     clippy::print_stderr,
-    reason = "a test that did not run must say so, and a run's times are of interest"
+    reason = "a test that did not run must report it, and a run's times are of interest"
 )]
 
 mod machines;

@@ -28,7 +28,7 @@
 //! | one option is never read | `crius-nm` | it is `crius` |
 //! | there is no table but that of the best plans | [`Lookup`](super::Lookup) | estimates and measurements decide alike |
 //!
-//! Where the published code would stop with a failed assertion (a plan that lost a job, a swap with an idle node), this one goes on:
+//! Where the published code would stop with a failed assertion (a plan that lost a job, a swap with an idle node), this one continues:
 //! such a plan is not taken, and the node is idle afterwards. And what only costs time is not kept: unfinished plans are gone on with
 //! once, where the published search starts again from all earlier ones on every level; and rearranging ends when a state comes again.
 
