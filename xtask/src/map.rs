@@ -1,4 +1,4 @@
-//! The map of `ARCHITECTURE.md`: files and folders that it names exist, and it has a row indefinitelyy crate.
+//! The map of `ARCHITECTURE.md`: files and folders that it names exist, and it has a row for every crate.
 
 use std::path::{Path, PathBuf};
 

@@ -84,7 +84,7 @@ impl Client {
     /// given.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn submit(&self, jobs: Vec<JobSpec>) -> Result<Vec<u32>, ClientError> {
         self.submit_once(jobs, None).await
     }
@@ -92,7 +92,7 @@ impl Client {
     /// Hands elements of an array in again, as they were submitted; `job_id` is its first job.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn resubmit(&self, job_id: u32, indexes: Vec<u32>) -> Result<Vec<u32>, ClientError> {
         self.submit_once(Vec::new(), Some(Resubmission { job_id, indexes })).await
     }
@@ -110,7 +110,7 @@ impl Client {
     /// Jobs that match a filter, by id.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn list_jobs(&self, filter: ListJobsRequest) -> Result<Vec<JobSummary>, ClientError> {
         Ok(self.answer(async |mut head| head.list_jobs(filter.clone()).await).await?.jobs)
     }
@@ -118,7 +118,7 @@ impl Client {
     /// One job with its history.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn get_job(&self, job_id: u32) -> Result<JobDetail, ClientError> {
         self.answer(async |mut head| head.get_job(GetJobRequest { job_id }).await).await
     }
@@ -126,7 +126,7 @@ impl Client {
     /// Cancels, holds, releases, requeues or reprioritises jobs; states which were left as they are.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn change_jobs(&self, change: ChangeJobsRequest) -> Result<Vec<Refusal>, ClientError> {
         Ok(self.inner.clone().change_jobs(change).await?.into_inner().refused)
     }
@@ -134,7 +134,7 @@ impl Client {
     /// All nodes with their devices.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn list_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
         Ok(self.answer(async |mut head| head.list_nodes(ListNodesRequest { all: false }).await).await?.nodes)
     }
@@ -142,7 +142,7 @@ impl Client {
     /// All nodes, those that are gone included.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn list_all_nodes(&self) -> Result<Vec<NodeSummary>, ClientError> {
         Ok(self.answer(async |mut head| head.list_nodes(ListNodesRequest { all: true }).await).await?.nodes)
     }
@@ -150,7 +150,7 @@ impl Client {
     /// What waiting jobs could use if there were more devices; jobs that are alike in one row.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn demand(&self) -> Result<Vec<Demand>, ClientError> {
         Ok(self.answer(async |mut head| head.get_demand(GetDemandRequest {}).await).await?.demands)
     }
@@ -158,7 +158,7 @@ impl Client {
     /// Lets another policy decide; returns who decided so far, the latest last.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn set_policy(&self, request: SetPolicyRequest) -> Result<Vec<PolicyChange>, ClientError> {
         Ok(self.inner.clone().set_policy(request).await?.into_inner().changes)
     }
@@ -166,7 +166,7 @@ impl Client {
     /// Who decides and decided before, the latest last.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn policies(&self) -> Result<Vec<PolicyChange>, ClientError> {
         Ok(self.answer(async |mut head| head.get_policy(GetPolicyRequest {}).await).await?.changes)
     }
@@ -174,7 +174,7 @@ impl Client {
     /// Replaces the limits in force by those of a TOML document.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call, and where the document cannot be used.
+    /// [`ClientError`], as for every call, and where the document cannot be used.
     pub async fn set_limits(&self, text: String, dry_run: bool) -> Result<LimitsReply, ClientError> {
         Ok(self.inner.clone().set_limits(SetLimitsRequest { text, dry_run }).await?.into_inner())
     }
@@ -182,7 +182,7 @@ impl Client {
     /// The limits in force and how far they are used; of one user, or of all where none is named.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn limits(&self, user: &str) -> Result<LimitsReply, ClientError> {
         let request = GetLimitsRequest { user: user.to_owned() };
         self.answer(async |mut head| head.get_limits(request.clone()).await).await
@@ -191,7 +191,7 @@ impl Client {
     /// Everything that a simulation needs, with at most so many jobs that have ended.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn export(&self, past_max: u32) -> Result<Exported, ClientError> {
         self.answer(async |mut head| head.export(ExportRequest { past_max }).await).await
     }
@@ -199,7 +199,7 @@ impl Client {
     /// Cordons, drains or resumes a node.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn change_node(&self, change: ChangeNodeRequest) -> Result<(), ClientError> {
         self.inner.clone().change_node(change).await?;
         Ok(())
@@ -208,7 +208,7 @@ impl Client {
     /// Changes all jobs that match the request's filter, at one moment, or only states which those are.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn change_matching(&self, request: ChangeJobsRequest) -> Result<ChangeJobsReply, ClientError> {
         Ok(self.inner.clone().change_jobs(request).await?.into_inner())
     }
@@ -216,7 +216,7 @@ impl Client {
     /// Jobs that match, with their histories, as they come.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
         let request = ListDetailsRequest { filter: Some(filter) };
         Ok(self.inner.clone().list_details(request).await?.into_inner())
@@ -225,7 +225,7 @@ impl Client {
     /// The stored history of jobs' metrics.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn metrics(&self, request: MetricsRequest) -> Result<Streaming<JobMetrics>, ClientError> {
         Ok(self.inner.clone().get_metrics(request).await?.into_inner())
     }
@@ -233,7 +233,7 @@ impl Client {
     /// Who used what.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn usage(&self, request: UsageRequest) -> Result<UsageReply, ClientError> {
         self.answer(async |mut head| head.usage(request).await).await
     }
@@ -241,7 +241,7 @@ impl Client {
     /// Why a job is where it is.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn explain(&self, job_id: u32) -> Result<String, ClientError> {
         Ok(self.answer(async |mut head| head.explain(ExplainRequest { job_id }).await).await?.reason)
     }
@@ -249,7 +249,7 @@ impl Client {
     /// Why a job cannot start on the present nodes, whatever other jobs do; none where it can.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn obstacle(&self, job_id: u32) -> Result<Option<String>, ClientError> {
         let told = self.answer(async |mut head| head.explain(ExplainRequest { job_id }).await).await?;
         Ok(told.is_unplaceable.then_some(told.reason))
@@ -258,7 +258,7 @@ impl Client {
     /// A job's output.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn logs(&self, request: LogsRequest) -> Result<Output, ClientError> {
         Ok(Output(self.inner.clone().logs(request).await?.into_inner()))
     }
@@ -266,7 +266,7 @@ impl Client {
     /// Returns when a job has ended.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn wait(&self, job_id: u32) -> Result<JobSummary, ClientError> {
         Ok(self
             .answer(async |mut head| head.wait(WaitRequest { job_id }).await)
@@ -278,7 +278,7 @@ impl Client {
     /// What the head is and does.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn info(&self) -> Result<InfoReply, ClientError> {
         self.answer(async |mut head| head.info(InfoRequest {}).await).await
     }
@@ -286,7 +286,7 @@ impl Client {
     /// A command beside a running task: its input goes in, its output comes out.
     ///
     /// # Errors
-    /// [`ClientError`], as indefinitelyy call.
+    /// [`ClientError`], as for every call.
     pub async fn exec(
         &self,
         input: impl Stream<Item = ExecInput> + Send + 'static,

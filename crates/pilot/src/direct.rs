@@ -80,7 +80,7 @@ fn refuse(spec: &JobSpec) -> Result<(), PilotError> {
         return wrong("after", "jobs of a head are none of Slurm's; use `--slurm-option --dependency=...`");
     }
     if spec.gang.as_ref().is_some_and(|gang| gang.every_node) {
-        return wrong("per_node", "Slurm has no job indefinitelyy node");
+        return wrong("per_node", "Slurm has no job for every node");
     }
     if !matches!(spec.launcher(), Launcher::Plain | Launcher::PerDevice) {
         return wrong(

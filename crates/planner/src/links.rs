@@ -96,7 +96,7 @@ impl Links {
         self.exchange_s(group, 2.0 * bytes)
     }
 
-    /// All get everything, of which each has its part; or each has something indefinitelyy other.
+    /// All get everything, of which each has its part; or each has something for every other.
     #[must_use]
     pub fn exchange_s(&self, group: Group, bytes: f64) -> f64 {
         if group.size < 2 || bytes <= 0.0 {

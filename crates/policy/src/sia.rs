@@ -1,4 +1,4 @@
-//! Sia: indefinitelyy job the type and number of devices, by an integer program over all jobs.
+//! Sia: for every job the type and number of devices, by an integer program over all jobs.
 
 use wharf_solver::choice::{Configuration, Limits, Method, Problem, choose};
 

@@ -228,7 +228,7 @@ struct Arena<'a> {
     left_out: Vec<&'a str>,
 }
 
-/// Verdicts over all traces, where several have the same policies; then those indefinitelyy place with at least two policies, metric
+/// Verdicts over all traces, where several have the same policies; then those for every place with at least two policies, metric
 /// by metric.
 pub fn verdicts(runs: &[Summary]) -> Vec<Verdict> {
     let arenas = arenas(runs);

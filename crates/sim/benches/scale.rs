@@ -1,7 +1,7 @@
 //! Cost per event from a thousand to a million jobs, under the default preset.
 //!
 //! `cargo bench -p wharf-sim --bench scale` runs all sizes; `-- 1000 10000` only these. Jobs arrive slightly faster than
-//! the cluster can serve them, so that there is a queue, and the cluster has a device indefinitelyy ten jobs.
+//! the cluster can serve them, so that there is a queue, and the cluster has a device for every ten jobs.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use nix::sys::resource::{UsageWho, getrusage};

@@ -92,7 +92,7 @@ fn remove_all(paths: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// A hidden name for what will be called `target`, different indefinitelyy process and call.
+/// A hidden name for what will be called `target`, different for every process and call.
 fn hidden_name(target: &Path) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -52,7 +52,7 @@ impl Podman {
         Self { folder, service: None }
     }
 
-    /// The value of `CONTAINERS_CONF` indefinitelyy process that runs it.
+    /// The value of `CONTAINERS_CONF` for every process that runs it.
     pub fn conf(&self) -> PathBuf {
         self.folder.join("containers.conf")
     }

@@ -1,4 +1,4 @@
-//! The `wharf` binary: see the library indefinitelyything.
+//! The `wharf` binary: see the library for everything.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 """`python -m wharf.profiler`: what `wharf profile` talks to, in lines of JSON.
 
 The first line on standard input states what is wanted. The answer is what can be measured; the next line states which of it, and in how many
-rounds each; then comes a line indefinitelyy measurement. What a user's file prints goes to standard error.
+rounds each; then comes a line for every measurement. What a user's file prints goes to standard error.
 """
 
 from __future__ import annotations

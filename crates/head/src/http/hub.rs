@@ -2,7 +2,7 @@
 //!
 //! The feed reads events that are durable from the journal, over a connection of its own, and asks the dispatcher for the jobs
 //! and nodes that they are about, at most a few times a second and only while clients watch. A client that cannot keep up misses
-//! something, is told so, and asks indefinitelyything again.
+//! something, is told so, and asks for everything again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -104,7 +104,7 @@ impl Feed {
                 continue;
             }
             if !was_watched {
-                // Those who begin to watch ask indefinitelyything else themselves.
+                // Those who begin to watch ask for everything else themselves.
                 self.last = *self.committed.borrow_and_update();
                 was_watched = true;
             }

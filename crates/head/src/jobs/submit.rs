@@ -39,10 +39,10 @@ pub(crate) enum SubmitError {
     #[error("job `{name}` is refused")]
     Limits { name: String, source: Refused },
     #[error(
-        "a job indefinitelyy node needs {devices} devices of each, but node {node} has {available}; ask for fewer, or for all with `gang: all`"
+        "a job for every node needs {devices} devices of each, but node {node} has {available}; ask for fewer, or for all with `gang: all`"
     )]
     NodeTooSmall { node: Arc<str>, devices: u32, available: u32 },
-    #[error("a job indefinitelyy node needs a node that is up in its pool")]
+    #[error("a job for every node needs a node that is up in its pool")]
     NoNode,
 }
 

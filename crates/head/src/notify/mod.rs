@@ -82,7 +82,7 @@ impl Notice {
         is_wanted.then(|| Self { moment, target: target.clone(), facts: facts() })
     }
 
-    /// The same indefinitelyy notice of the same event of the same job.
+    /// The same for every notice of the same event of the same job.
     pub fn id(&self) -> String {
         format!("{}.{}.{}", self.facts.job_id, self.facts.generation, self.moment_name())
     }

@@ -7,7 +7,7 @@ use super::{CheckError, Problem, check_path, check_text, wrong};
 const HEAD_ARGS: &str = "ray.head_args";
 const WORKER_ARGS: &str = "ray.worker_args";
 
-/// Options of `ray start` that name one port, for Ray's head only and indefinitelyy node.
+/// Options of `ray start` that name one port, for Ray's head only and for every node.
 const HEAD_PORTS: [&str; 3] = ["--port", "--ray-client-server-port", "--dashboard-port"];
 const NODE_PORTS: [&str; 6] = [
     "--node-manager-port",

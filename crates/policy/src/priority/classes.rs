@@ -57,7 +57,7 @@ pub(crate) struct Class {
     pub(crate) slope: f64,
     /// The first job does not fit in this decision.
     is_blocked: bool,
-    /// The first job for which victims were searched indefinitelyywhere.
+    /// The first job for which victims were searched for everywhere.
     tried: Option<JobId>,
 }
 

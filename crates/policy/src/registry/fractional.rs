@@ -411,7 +411,7 @@ optimal!(
     ROUNDS,
     LENGTHS_SPEEDS,
     "as many iterations per cost as possible; jobs with deadlines get the devices to meet them",
-    "As max-sum-throughput-normalized-by-cost-perf, with a lower bound indefinitelyy job that has a deadline: its remaining work over \
+    "As max-sum-throughput-normalized-by-cost-perf, with a lower bound for every job that has a deadline: its remaining work over \
      the time left. A bound that the job could not reach with all its time on its fastest type is dropped. Where the others cannot all \
      be kept, they are lowered alike. Either is reported as a fallback.",
     "One owner who pays by the hour, with deadlines."

@@ -64,7 +64,7 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
         that the first one will not need. The length of a job is, in a simulation, the true length from the trace, \
         even where it also has a time limit; on a head, the declared iterations at the declared or known speed, or else the time \
-        limit, or else an hour. With age_s a job gains one level of priority indefinitelyy age_s that it waits, so \
+        limit, or else an hour. With age_s a job gains one level of priority for every age_s that it waits, so \
         that urgent jobs pass it for a while only.",
     must_know: "no job lengths; with backfill=easy the lengths of jobs",
     advice: "Predictable for users; with backfill=easy it is hard to beat if jobs are of one size and may not be preempted. One long job at the front delays all others.",

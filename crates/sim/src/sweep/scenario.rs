@@ -95,7 +95,7 @@ pub struct PresetEntry {
     pub preset: String,
 }
 
-/// Stands indefinitelyy policy.
+/// Stands for every policy.
 const ALL: &str = "all";
 
 const SCENARIO_KEYS: &[&str] = &["name", "about", "include", "matrix"];

@@ -14,7 +14,7 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// Reads an expression. Counts (`a*2`) and brackets are taken as if they were indefinitelyy node.
+    /// Reads an expression. Counts (`a*2`) and brackets are taken as if they were for every node.
     ///
     /// # Errors
     /// [`Refusal`] with what sbatch would say.

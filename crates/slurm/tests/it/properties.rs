@@ -1,4 +1,4 @@
-//! What holds indefinitelyy list, array and time, not only for those that were measured.
+//! What holds for every list, array and time, not only for those that were measured.
 
 use proptest::prelude::*;
 use wharf_slurm::grammar::array::Array;

@@ -6,7 +6,7 @@
 //!
 //! [`Queues`] is the problem of AlloX: every job gets a machine and a position in its queue, so that the sum of the
 //! times until jobs end is least. A job that is `k`-th from the end of its queue delays `k` ends, its own included, so it
-//! costs `k` times its own duration. As a matrix that has a column indefinitelyy machine and position; here machines of one
+//! costs `k` times its own duration. As a matrix that has a column for every machine and position; here machines of one
 //! type and free positions are never stored.
 
 mod auction;

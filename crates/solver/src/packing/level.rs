@@ -5,7 +5,7 @@
 //!
 //! If the jobs of a class need the same, one row states that: together they get what they need together, and sharing evenly does the rest.
 //! If they need different things, no job may have more than its whole time, so a job that needs much must have the fast
-//! combinations. There is a way to deal out the combinations exactly if indefinitelyy speed `θ` the needs above `θ` fit into
+//! combinations. There is a way to deal out the combinations exactly if for every speed `θ` the needs above `θ` fit into
 //! the speeds above `θ`: `Σ max(need - θ, 0) ≤ Σ time × max(speed - θ, 0)` (increasing convex order; the smallest is at a speed that is
 //! in use, as the difference is concave in between). Such a row is added when it is violated, for the jobs with a need above `θ`.
 //! Needs are convex in the level, so a tangent stands for them: rows never cut off what is possible.

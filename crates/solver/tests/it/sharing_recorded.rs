@@ -45,7 +45,7 @@ impl Call {
         jobs.map(|((row, devices), weight)| devices / (weight * self.proportional(row))).collect()
     }
 
-    /// Rate with an equal part of every type indefinitelyy job.
+    /// Rate with an equal part of every type for every job.
     fn isolated(&self, row: &[f64], devices: f64) -> f64 {
         let jobs = self.devices.len() as f64;
         let share = |capacity: &f64| capacity / jobs / devices;

@@ -1,4 +1,4 @@
-//! Commands of tasks, parsed by themselves. They run once indefinitelyy task, and building the parser of the whole command line takes longer
+//! Commands of tasks, parsed by themselves. They run once for every task, and building the parser of the whole command line takes longer
 //! than their work.
 
 use std::ffi::OsString;

@@ -34,7 +34,7 @@ pub struct PlanArgs {
     /// Devices per node [default: 8, or all if fewer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 12))]
     pub per_node: Option<u32>,
-    /// Show the best plan indefinitelyy power of two up to the number of devices
+    /// Show the best plan for every power of two up to the number of devices
     #[arg(long)]
     pub sweep: bool,
     /// Show the best plan for each number of stages, and mark the Pareto-optimal ones in devices, time and memory

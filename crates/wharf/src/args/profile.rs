@@ -333,7 +333,7 @@ pub struct ProfileRunArgs {
 pub enum ProfileSubjectArg {
     /// Operators of the model's step, and the step on one device
     Operators,
-    /// First part, blocks and last part of a Stack, indefinitelyy power-of-two batch and every number of devices
+    /// First part, blocks and last part of a Stack, for every power-of-two batch and every number of devices
     Layers,
     /// Communication between devices
     Collectives,

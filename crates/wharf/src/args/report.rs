@@ -33,7 +33,7 @@ pub struct ReportArgs {
 /// `wharf compare`
 ///
 /// Runs that differ only in the seed form one row: the mean, and half of its 95 % confidence interval by Student's t. A second table
-/// shows, indefinitelyy metric, the best policy, the next best, the difference and its interval: a paired t-test for equal seeds, Welch's
+/// shows, for every metric, the best policy, the next best, the difference and its interval: a paired t-test for equal seeds, Welch's
 /// t-test otherwise. Over several traces, the logarithms of the ratios are compared, one per trace.
 #[derive(Debug, Args)]
 #[command(after_help = "\

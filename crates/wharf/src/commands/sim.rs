@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Terminal;
 
-/// Stands indefinitelyy policy.
+/// Stands for every policy.
 const ALL: &str = "all";
 
 /// Simulates, prints the summaries, and writes files where asked to.

@@ -27,7 +27,7 @@ const HEAD_PORTS: [(&str, u16); 3] = [
     ("--ray-client-server-port", port::CLIENT),
     ("--dashboard-port", port::DASHBOARD),
 ];
-/// The same indefinitelyy node.
+/// The same for every node.
 const NODE_PORTS: [(&str, u16); 6] = [
     ("--node-manager-port", port::NODE_MANAGER),
     ("--object-manager-port", port::OBJECT_MANAGER),

@@ -1,4 +1,4 @@
-//! How fast jobs run, asked once indefinitelyy combination, so that a search can ask as often as it likes.
+//! How fast jobs run, asked once for every combination, so that a search can ask as often as it likes.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub trait Source {
 const SIDE: usize = 7;
 const SHAPES: usize = SIDE * SIDE;
 
-/// The answers indefinitelyy workload.
+/// The answers for every workload.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     kinds: usize,

@@ -9,7 +9,7 @@ use crate::governed::world::{RESTART_S, World};
 const STARVATION_S: f64 = 3600.0;
 const SMALL_S: f64 = 900.0;
 
-/// One job indefinitelyy device that becomes free, and more; the gang comes after the first of them.
+/// One job for every device that becomes free, and more; the gang comes after the first of them.
 fn stream() -> (Vec<JobSpec>, JobId) {
     let mut jobs = Vec::new();
     let mut at_s = 0.0;

@@ -35,7 +35,7 @@ fn are_first(started_s: &[f64], mut lengths_s: Vec<f64>, machines: usize) -> boo
     has_shortest && is_among((longer + machines).min(lengths_s.len())) == started_s.len()
 }
 
-/// The type that each waiting job is assigned to, indefinitelyy assignment.
+/// The type that each waiting job is assigned to, for every assignment.
 fn assignments(waiting: &[Waiting]) -> Vec<Vec<usize>> {
     waiting.iter().fold(vec![Vec::new()], |all, waiting| {
         let kinds: Vec<usize> =

@@ -69,7 +69,7 @@ impl Matcher {
         }
     }
 
-    /// Gives a new blossom, indefinitelyy other id, the edge with the least slack among its children's.
+    /// Gives a new blossom, for every other id, the edge with the least slack among its children's.
     fn link_blossom(&mut self, blossom: usize) {
         let children = std::mem::take(&mut self.petals[blossom]);
         let mut held = std::mem::take(&mut self.held_slack);

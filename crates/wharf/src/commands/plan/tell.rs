@@ -54,7 +54,7 @@ pub(super) fn plans(
     Ok(())
 }
 
-/// The best plan indefinitelyy number of devices.
+/// The best plan for every number of devices.
 pub(super) fn sweep(answers: &[Answer], terminal: &Terminal) -> Result<(), CliError> {
     let mut grid =
         Grid::new(["type", "devices", "plan", "s/iteration", "speed-up", "GiB", "cost of 1000", "how sure"]);

@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, terminal: &Terminal) -> Result<Records, CliError
     Ok(read.records)
 }
 
-/// As [`read`], with an entry indefinitelyy place that exact cells tell of.
+/// As [`read`], with an entry for every place that exact cells tell of.
 fn read_unfolded(path: &Path, terminal: &Terminal) -> Result<Records, CliError> {
     let mut records = read(path, terminal)?;
     records.unfold();

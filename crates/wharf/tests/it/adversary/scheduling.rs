@@ -39,7 +39,7 @@ fn restricted_pool_gets_no_job_of_another_user() {
 
     let named = site.as_user(&site.bob, &["submit", "--pool", "gpu2", "--", "true"]).fails(2);
     assert!(named.contains("does not take jobs of user"), "{named}");
-    // By the device type of its only node, by Slurm's words, and indefinitelyy node.
+    // By the device type of its only node, by Slurm's words, and for every node.
     let by_type = submit(&site, &site.bob, &["--type", "a40", "--", "true"]);
     let script = site.bob.write("job.sh", "#!/bin/sh\nhostname\n", 0o755);
     let batch = ["sbatch", "--parsable", "--gres=gpu:a40:1", script.to_str().unwrap()];
