@@ -1,4 +1,4 @@
-"""A Ray driver that runs a task on every node of its cluster and says where they were."""
+"""A Ray driver that runs a task on every node of its cluster and states where they were."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The profiler with JAX: with `WHARF_TEST_PYTHON`, a Python that has it; says so where there is none."""
+"""The profiler with JAX: with `WHARF_TEST_PYTHON`, a Python that has it; states this where there is none."""
 
 import json
 import os

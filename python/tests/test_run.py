@@ -144,7 +144,7 @@ class Alone(unittest.TestCase):
         self.assertEqual(done, [0, 1, 2])
 
     def test_gang_stops_together(self):
-        """Each process asks the others, also when it would go on itself."""
+        """Each process asks the others, also when it would continue itself."""
         asked = []
 
         def agree(mine):
@@ -163,7 +163,7 @@ class WithKeeper(unittest.TestCase):
     def setUp(self):
         self.keeper = Keeper()
         self.addCleanup(self.keeper.close)
-        # This keeper answers only where a test says so.
+        # This keeper answers only where a test states this.
         self.patience(0.1)
 
     def patience(self, seconds):

@@ -1,4 +1,4 @@
-"""Wharf's trainer side: a training loop tells how far it has come, and learns when to checkpoint and stop.
+"""Wharf's trainer side: a training loop states how far it has come, and learns when to checkpoint and stop.
 
 A change of three lines to an existing loop::
 
@@ -92,7 +92,7 @@ def checkpointed(iterations: Optional[int] = None) -> None:
 
 
 def should_stop() -> bool:
-    """Whether the loop is to checkpoint and exit with 0: the stop signal came, or the lease is over."""
+    """Whether the loop is to checkpoint and exit with 0: the stop signal came, or the lease has ended."""
     return _current().should_stop()
 
 

@@ -51,7 +51,7 @@ class Link:
             return None
 
     def send(self, message: Mapping[str, Any], patience_s: float = 0.0) -> bool:
-        """Whether the supervisor has taken it; waits for room in its queue only if told to."""
+        """Whether the supervisor has taken it; waits for room in its queue only on request."""
         if os.getpid() != self._owner:
             return False
         text = json.dumps({**self._name, **message}, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
@@ -64,7 +64,7 @@ class Link:
                 self._socket.sendto(data, self._path)
                 return True
             except BlockingIOError:
-                # Its queue is full. Nothing tells when there is room, and the next datagram says all that this one does.
+                # Its queue is full. Nothing states when there is room, and the next datagram says all that this one does.
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(RETRY_S)

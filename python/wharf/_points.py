@@ -38,7 +38,7 @@ class _Metric:
     def add(self, step: int, time_s: float, value: Any) -> None:
         point = (step, time_s, value)
         if step < self._step:
-            # Another loop that begins anew.
+            # Another loop that begins again.
             self._bucket = -1
         self._step = step
         if step // self.stride != self._bucket:

@@ -14,9 +14,9 @@ from ._plan import Plan
 from ._points import Points
 from ._signals import StopSignal
 
-#: Iterations are told at most this often, and answers looked for.
+#: Iterations are told at most this often, and answers searched for.
 TELL_INTERVAL_S = 0.1
-#: A loop whose lease seems over waits this long for the supervisor to say whether it was renewed; a supervisor that is away is
+#: A loop whose lease seems over waits this long for the supervisor to state whether it was renewed; a supervisor that is away is
 #: noticed without waiting.
 ASK_PATIENCE_S = 2.0
 #: A message that matters waits this long for room in the supervisor's queue.
@@ -33,7 +33,7 @@ class Run:
     def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._link = Link.open(self._environment)
-        # Of several processes of a task the first one speaks; all of them listen.
+        # Of several processes of a task, the first one reports; all of them listen.
         self._speaks = self._environment.get("LOCAL_RANK", "0") == "0"
         self._signal = StopSignal(self._environment)
         self._lease = Lease.from_environment(self._environment) if self._link else Lease()
@@ -45,7 +45,7 @@ class Run:
         self._ahead = 0.0
         self._checkpointed: Optional[float] = None
         self._points = Points()
-        # Values that were reported before the first iteration: they belong to it, as it is not known before where this run goes on.
+        # Values that were reported before the first iteration: they belong to it, as the first iteration of this run is not known before.
         self._early: Optional[Dict[str, Any]] = {}
         # Messages with points that the supervisor has not taken.
         self._unsent: List[Dict[str, Any]] = []
@@ -81,7 +81,7 @@ class Run:
         agree: Optional[Callable[[bool], bool]] = None,
         exit_on_stop: bool = True,
     ) -> Iterator[int]:
-        """The loop's iterations from `start` to `total` (None: for ever).
+        """The loop's iterations from `start` to `total` (None: indefinitely).
 
         When it is time to stop, `should_checkpoint` says yes, and after that iteration the process exits with 0, so that
         what follows the loop happens only when training is complete; with `exit_on_stop=False` the loop just ends. A loop
@@ -153,7 +153,7 @@ class Run:
         """Values of metrics at this iteration; NaN and infinity are stored as well.
 
         They are read only when something is sent, so a tensor costs nothing here. A job has at most 64 metrics, whose names have at most
-        64 bytes and no control characters; others are not stored, and a warning says so.
+        64 bytes and no control characters; others are not stored, and a warning states this.
         """
         now = time.time()
         for name, value in metrics.items():
@@ -192,7 +192,7 @@ class Run:
         self._tell(force=True)
 
     def should_stop(self) -> bool:
-        """Whether this process is to checkpoint and exit with 0: the stop signal came, or the lease is over."""
+        """Whether this process is to checkpoint and exit with 0: the stop signal came, or the lease has ended."""
         if self._signal.came or self._told_to_stop:
             return True
         if time.monotonic() >= self._next_listen:

@@ -103,7 +103,7 @@ class Job:
         """Iterations that are left."""
         total = self._said["iterations"]
         if total is None:
-            raise LookupError('how long jobs are is only told to a policy that asks: serve(..., knows="durations")')
+            raise LookupError('lengths of jobs are available only on request: serve(..., knows="durations")')
         return max(0.0, float(total) - self.done)
 
     @property
@@ -173,7 +173,7 @@ class Decision:
         self._stop.append({"job": job.id} if to is None else {"job": job.id, "for": to.id})
 
     def explain(self, job: Job, why: str) -> None:
-        """Says why a job waits, for ``wharf explain``."""
+        """Sets the reason of a waiting job, for ``wharf explain``."""
         self._reasons[str(job.id)] = why
 
     def wake_at(self, time: float) -> None:

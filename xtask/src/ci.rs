@@ -17,7 +17,7 @@ pub(crate) fn run(installs: bool) -> Complaints {
     if let Some(installed) = installed {
         phases.phase("components", || {
             let complaints = installed.join().map_err(|_| "the installation panicked".to_owned())?;
-            // A component that cannot be installed fails the tests that need it, which say so.
+            // A component that cannot be installed fails the tests that need it, which state this.
             Ok(complaints)
         });
     }

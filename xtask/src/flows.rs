@@ -1,6 +1,6 @@
 //! The flows of the documents whose users Wharf is for: what is done there, what it is here, and the tests that do it.
 //!
-//! They are the tables of `examples/workflows/*/README.md`. The third column names tests; `stand-in` marks those that have something in the place of
+//! They are the tables of `examples/workflows/*/README.md`. The third column names tests; `stand-in` marks those that have something instead of
 //! a GPU or a cloud and check the exact words that it is given. A row without a test has nothing that could be done.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ struct Flow {
     has_stand_in: bool,
 }
 
-/// Reads the rows of a document; complains about those that say nothing.
+/// Reads the rows of a document; complains about those that state nothing.
 fn read(document: &str, text: &str, complaints: &mut Vec<String>) -> Vec<Flow> {
     let mut flows = Vec::new();
     let mut is_table = false;

@@ -37,7 +37,7 @@ struct Site {
 /// Hides files, then runs the tests that a filter selects.
 const HIDE: &str = "cargo=$0; filter=$1; shift; for file in \"$@\"; do mount --bind /dev/null \"$file\"; done; \
      exec \"$cargo\" nextest run --workspace --profile full --ignore-default-filter --test-threads 4 --filterset \"$filter\"";
-/// Programs of components; those of Python are elsewhere and are not looked for.
+/// Programs of components; those of Python are elsewhere and are not searched for.
 const PROGRAMS: &[&str] = &[
     "slurmctld",
     "slurmrestd",

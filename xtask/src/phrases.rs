@@ -11,7 +11,7 @@ const ENDINGS: [&str; 4] = [".rs", ".md", ".py", ".js"];
 const EXEMPT: [&str; 3] = ["CHANGELOG.md", "crates/proto/src/generated.rs", "xtask/src/phrases.rs"];
 
 /// Banned phrases in lower case, with their replacements.
-const BANNED: [(&str, &str); 27] = [
+const BANNED: [(&str, &str); 44] = [
     ("whoever", "the noun: user, caller, client, process"),
     ("nobody", "`no user`, `no job`, `not set`, or the passive voice"),
     ("somebody", "the noun: a user, another process"),
@@ -39,6 +39,23 @@ const BANNED: [(&str, &str); 27] = [
     ("told to stop", "requested to stop"),
     ("told apart", "distinguished"),
     ("says otherwise", "`by default`, or the setting"),
+    ("in the place of", "instead of"),
+    ("as things are", "currently, on the current nodes"),
+    ("unless told otherwise", "by default"),
+    ("went on", "continued"),
+    ("is let in", "is accepted, admitted, permitted"),
+    ("lets in", "accepts, admits, permits"),
+    ("what became of", "the result, the outcome"),
+    ("says so", "reports this, prints a warning"),
+    ("say so", "report this, print a warning"),
+    ("looks at", "checks, reads, inspects"),
+    ("looked at", "checked, read, inspected"),
+    ("looked for", "searched for"),
+    ("told to", "requested to"),
+    ("for ever", "indefinitely"),
+    ("and the like", "and similar, or the list"),
+    ("has no say", "is ignored, has no effect"),
+    ("have no say", "are ignored, have no effect"),
 ];
 
 /// Checks one file.

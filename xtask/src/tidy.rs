@@ -1,4 +1,4 @@
-//! Mechanical rules: what a reviewer should not have to look for.
+//! Mechanical rules: what a reviewer should not have to search for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_paths_are_told_from_others() {
+    fn machine_paths_are_distinguished_from_others() {
         let home = concat!("/ho", "me/");
         assert!(is_path_start(&format!("see {home}x"), home));
         assert!(!is_path_start(&format!("docs{home}x"), home));

@@ -22,7 +22,7 @@ pub struct Access {
     pub address: String,
     /// Whose certificate the head must have.
     pub authority: Fingerprint,
-    /// What lets in. Never shown.
+    /// The secret. Never shown.
     pub token: Token,
 }
 

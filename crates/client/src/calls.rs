@@ -135,7 +135,7 @@ impl Client {
         self.answer(async |mut head| head.get_job(GetJobRequest { job_id, typed: true }).await).await
     }
 
-    /// Cancels, holds, releases, requeues or reprioritises jobs; tells which were left as they are.
+    /// Cancels, holds, releases, requeues or reprioritises jobs; states which were left as they are.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.
@@ -200,7 +200,7 @@ impl Client {
         self.answer(async |mut head| head.get_limits(request.clone()).await).await
     }
 
-    /// Everything that a simulation needs, with at most so many jobs that are over.
+    /// Everything that a simulation needs, with at most so many jobs that have ended.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.
@@ -217,7 +217,7 @@ impl Client {
         Ok(())
     }
 
-    /// Changes all jobs that match the request's filter, at one moment, or only tells which those are.
+    /// Changes all jobs that match the request's filter, at one moment, or only states which those are.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.
@@ -275,7 +275,7 @@ impl Client {
         Ok(Output(self.inner.clone().logs(request).await?.into_inner()))
     }
 
-    /// Returns when a job is over.
+    /// Returns when a job has ended.
     ///
     /// # Errors
     /// [`ClientError`], as for every call.

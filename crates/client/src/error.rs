@@ -18,7 +18,7 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// There is no state directory to look for a head in.
+    /// There is no state directory to search for a head in.
     #[error("HOME is not set, which contains the state directory")]
     NoHome,
     /// The token file is missing or unreadable.

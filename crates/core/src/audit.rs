@@ -259,7 +259,7 @@ fn check_shape(state: &State, job: JobId, placement: &[NodeShare]) -> Result<(),
     Ok(())
 }
 
-/// Checks the whole schedule from first principles: it looks at placements only, not at the schedule's own indexes.
+/// Checks the whole schedule from first principles: it checks placements only, not at the schedule's own indexes.
 /// Meant for tests and after recovery; the cost follows everything that exists.
 pub fn check_all(state: &State) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -102,7 +102,7 @@ pub enum Command {
 /// Why a command had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// It is about an older placement, or the job is over.
+    /// It is about an older placement, or the job has ended.
     #[error("it is over, or has moved on")]
     Stale,
     /// There is no such job or node.

@@ -45,7 +45,7 @@ impl Engine {
         Self::resume(Time::ZERO, State::new(cluster, regime.slots), regime)
     }
 
-    /// An engine that goes on from a state, such as one rebuilt from a journal. The policy is told of what lives.
+    /// An engine that continues from a state, such as one rebuilt from a journal. The policy is informed of what lives.
     pub fn resume(now: Time, mut state: State, regime: Regime) -> Self {
         let Regime { policy, perf, cadence, slots, access } = regime;
         state.set_slots(slots);
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Replaces who decides; running jobs are not disturbed. The new policy is told of everything that lives.
+    /// Replaces who decides; running jobs are not disturbed. The new policy is informed of everything that lives.
     pub fn set_regime(&mut self, now: Time, regime: Regime) {
         let Regime { policy, perf, cadence, slots, access } = regime;
         self.policy = policy;
@@ -139,7 +139,7 @@ impl Engine {
                 }
                 Phase::Stopping => {
                     self.policy.observe(&view, Change::Placed(job));
-                    // As when it was told to: one that is to end does not come back.
+                    // As when it was requested to: one that is to end does not come back.
                     let is_over = view.job(job).ending().is_some();
                     let change = if is_over { Change::Ended(job) } else { Change::Stopping(job) };
                     self.policy.observe(&view, change);

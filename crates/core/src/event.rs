@@ -25,7 +25,7 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
-    /// A node gets no new jobs; those on it go on.
+    /// A node gets no new jobs; those on it continue.
     NodeCordoned {
         /// The node.
         node: NodeId,
@@ -35,7 +35,7 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
-    /// A node is kept for a reservation, or for a job that has waited too long; those on it go on.
+    /// A node is kept for a reservation, or for a job that has waited too long; those on it continue.
     NodeClosed {
         /// The node.
         node: NodeId,
@@ -117,14 +117,14 @@ pub enum Event {
         /// Why this one.
         chosen: Chosen,
     },
-    /// A placed job was told to give its devices back.
+    /// A placed job was requested to give its devices back.
     JobStopping {
         /// The job.
         job: JobId,
         /// On whose account.
         why: StopReason,
     },
-    /// Of the devices that a job was told to give back, some were given to another in the same decision.
+    /// Of the devices that a job was requested to give back, some were given to another in the same decision.
     JobReplaced {
         /// The job that gives them back.
         job: JobId,
@@ -155,7 +155,7 @@ pub enum Event {
         /// Its priority from now on.
         priority: i32,
     },
-    /// A job is over.
+    /// A job has ended.
     JobEnded {
         /// The job.
         job: JobId,
@@ -201,7 +201,7 @@ pub enum Chosen {
     NotInRound,
     /// It ran on devices that no other job could use, and is preempted by a job that can.
     Opportunistic,
-    /// It goes on with other devices.
+    /// It continues with other devices.
     Reshaped,
 }
 

@@ -30,9 +30,9 @@ pub struct JobSpec {
     pub batch_size: Option<u32>,
     /// How one iteration divides into stages that use different resources.
     pub stages: Option<StageTimes>,
-    /// Larger is more urgent; 0 unless told otherwise.
+    /// Larger is more urgent; 0 by default.
     pub priority: i32,
-    /// What it should get in relation to others, under a policy that shares in proportion; 1 unless told otherwise.
+    /// What it should get in relation to others, under a policy that shares in proportion; 1 by default.
     pub weight: f64,
     /// When it should be done.
     pub deadline: Option<Time>,
@@ -150,7 +150,7 @@ impl Needs {
 }
 
 impl Gang {
-    /// In the place of a device type: all that are not named.
+    /// Instead of a device type: all that are not named.
     pub const OTHERS: &'static str = "*";
 
     /// Whether devices of a type may be among its devices.

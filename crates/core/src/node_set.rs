@@ -4,7 +4,7 @@ use crate::ids::NodeId;
 
 const BITS: usize = 64;
 
-/// Node ids as a tree of 64-bit words: a word of level `k + 1` tells which words of level `k` are not zero.
+/// Node ids as a tree of 64-bit words: a word of level `k + 1` states which words of level `k` are not zero.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeSet {
     levels: Vec<Vec<u64>>,

@@ -26,7 +26,7 @@ pub trait Policy: Send {
     /// Tells of one change, after it happened.
     fn observe(&mut self, view: &View<'_>, change: Change);
 
-    /// Changes the schedule, and says when to be called next even if nothing happens.
+    /// Changes the schedule, and states when to be called next even if nothing happens.
     fn schedule(&mut self, decision: &mut Decision<'_>);
 
     /// Why a job is not running.
@@ -80,11 +80,11 @@ pub enum Change {
     Placed(JobId),
     /// A job's processes run, or run at another speed.
     Running(JobId),
-    /// A job was told to give its devices back; it may be given others at once.
+    /// A job was requested to give its devices back; it may be given others at once.
     Stopping(JobId),
     /// A job gave its devices back and waits.
     Waiting(JobId),
-    /// A job is over, or was withdrawn for now.
+    /// A job has ended, or was withdrawn for now.
     Ended(JobId),
     /// A node was lost, or returned, or joined.
     Node(NodeId),
@@ -140,7 +140,7 @@ impl<'a> View<'a> {
         self.state.jobs().filter(|(_, _, job)| !job.is_ended()).map(|(id, _, _)| id)
     }
 
-    /// All jobs by id, also those that are over.
+    /// All jobs by id, also those that have ended.
     pub fn all_jobs(&self) -> impl Iterator<Item = JobId> + 'a {
         self.state.jobs().map(|(id, _, _)| id)
     }

@@ -328,18 +328,18 @@ impl Reason {
             Self::NodesOut { needed, working } => {
                 write!(
                     f,
-                    "cannot run as things are: needs {}, the working nodes have {working} that it may use together",
+                    "cannot start on the current nodes: needs {}, the working nodes have {working} that it may use together",
                     devices(*needed)
                 )
             }
             Self::PoolTooSmall { pool: Some(pool), needed, working } => write!(
                 f,
-                "cannot run as things are: needs {}, the working nodes of pool {pool} have {working} that it may use",
+                "cannot start on the current nodes: needs {}, the working nodes of pool {pool} have {working} that it may use",
                 devices(*needed)
             ),
             Self::PoolTooSmall { pool: None, needed, working } => write!(
                 f,
-                "cannot run as things are: needs {}, the working nodes of pools that its owner may use have {working}",
+                "cannot start on the current nodes: needs {}, the working nodes of pools that its owner may use have {working}",
                 devices(*needed)
             ),
             Self::Quota(quota) if quota.asked == 0.0 => write!(

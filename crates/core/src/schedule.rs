@@ -125,7 +125,7 @@ impl Schedule {
         self.refresh(topology, node);
     }
 
-    /// Takes in a node that was declared anew. One with another number or type of devices must hold no placement.
+    /// Takes in a node that was declared again. One with another number or type of devices must hold no placement.
     pub(crate) fn replace_node(&mut self, topology: &Topology, node: NodeId, first_before: u32) {
         let here = topology.node(node);
         self.occupants.resize(topology.numbers(), [NO_JOB; SLOTS_MAX]);
@@ -182,7 +182,7 @@ impl Schedule {
         idle.difference(self.broken(node))
     }
 
-    /// Finds out anew which devices of a node are free.
+    /// Finds out again which devices of a node are free.
     fn refresh(&mut self, topology: &Topology, node: NodeId) {
         let free = if self.is_up(node) { self.idle(topology, node) } else { DeviceSet::EMPTY };
         self.vacancy.set_free(node, free);

@@ -41,7 +41,7 @@ pub struct PhaseCounts {
     pub stopping: u32,
     /// Over.
     pub ended: u32,
-    /// Over because they failed, or could never have run; these and the next two are among those that are over.
+    /// Over because they failed, or could never have run; these and the next two are among those that have ended.
     pub failed: u32,
     /// Cancelled.
     pub cancelled: u32,
@@ -238,7 +238,7 @@ impl JobState {
         self.ending
     }
 
-    /// Whether it is over.
+    /// Whether it has ended.
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
     }
@@ -482,7 +482,7 @@ impl State {
             StopReason::TimeLimit => state.ending = Some(JobEnd::TimedOut),
             StopReason::Preempted | StopReason::Moved | StopReason::NodeLost | StopReason::Requeued => {}
         }
-        // What was told of this stop was told a moment ago; the rest is about another.
+        // What was informed of this stop was told a moment ago; the rest is about another.
         state.gave_way = state.gave_way.filter(|gave| gave.at >= now);
         if matches!(state.phase, Phase::Placed | Phase::Running) {
             state.done = state.done(now);

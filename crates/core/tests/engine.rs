@@ -176,7 +176,7 @@ impl World {
                 Command::JobStopped { job, generation, done }
             }
         };
-        // A launch that was overtaken by a stop is stale, and says so.
+        // A launch that was overtaken by a stop is stale, and reports this.
         let _ = self.tell(command);
     }
 
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Lets the outside catch up until every job is over.
+    /// Lets the outside catch up until every job has ended.
     fn finish(&mut self) {
         for node in 0..3 {
             self.step(&Step::Return(node));
@@ -424,7 +424,7 @@ impl Policy for Faithful {
 }
 
 #[test]
-fn a_new_policy_is_not_told_to_start_what_was_cancelled() {
+fn cancelled_job_is_not_shown_to_a_new_policy() {
     let mut world = World::new(1);
     world.step(&Step::Submit(4));
     world.answer(0);

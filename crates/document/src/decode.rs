@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
         let missing = || Problem {
             place: self.place,
             field: path(self.at, name),
-            message: "it has to be given".to_owned(),
+            message: "required".to_owned(),
             hint: None,
         };
         self.take(name)?.ok_or_else(missing)
@@ -161,7 +161,7 @@ where
     }
 }
 
-/// Reads a number of a type, and says what it must be where it is not.
+/// Reads a number of a type, and states what it must be where it is not.
 fn number<T: FromStr>(node: &Node, at: &str, what: &str) -> Result<T, Problem> {
     let Value::Number(text) = &node.value else { return Err(Problem::expected(node, at, what)) };
     text.parse().map_err(|_| Problem::new(node, at, format!("expected {what}, found {text}")))

@@ -1,7 +1,7 @@
 //! What users write, in YAML, TOML or JSON.
 //!
 //! A document becomes a tree that knows its places ([`node`]), and the tree typed values ([`decode`]). Every refusal names line, column
-//! and field, and all formats behave alike. What goes on to a shell is quoted by [`shell`].
+//! and field, and all formats behave alike. Words for a shell are quoted by [`shell`].
 
 pub mod decode;
 pub mod node;

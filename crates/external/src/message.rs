@@ -26,7 +26,7 @@ pub(crate) struct News<'a> {
     pub(crate) nodes: Vec<Node<'a>>,
     /// Jobs that are new, or in another state than before.
     pub(crate) jobs: Vec<Job<'a>>,
-    /// Jobs that are over, or held.
+    /// Jobs that have ended, or held.
     pub(crate) gone: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Job<'a> {
     batch_size: Option<u32>,
     preemptions: u32,
     placement: Vec<Share>,
-    /// Seconds with devices so far; they go on while it has some.
+    /// Seconds with devices so far; they continue while it has some.
     attained_s: f64,
     /// Iterations done so far, the next ones from `runs_from` on, one every `iteration_s`.
     done: f64,
@@ -158,7 +158,7 @@ pub(crate) struct Welcome {
     pub(crate) knows: Knows,
 }
 
-/// What a program asks to be told of jobs' lengths.
+/// What a program asks to be informed of jobs' lengths.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Knows {
@@ -167,7 +167,7 @@ pub(crate) enum Knows {
     Durations,
 }
 
-/// A program that cannot go on says why, in the place of any answer.
+/// A program that cannot continue states why, instead of any answer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Refusal {

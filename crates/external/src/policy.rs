@@ -20,7 +20,7 @@ const RESTART_S: f64 = 10.0;
 /// A policy that a program decides.
 ///
 /// Where the program fails, nothing changes, which is reported as a violation; it is started again a little later and told
-/// everything anew, so that a program needs no memory.
+/// everything again, so that a program needs no memory.
 pub struct External {
     program: Program,
     settings: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct External {
     knowledge: Knowledge,
     link: Option<Link>,
     failed_at: Option<Time>,
-    /// Jobs that the program knows of, or is to be told of next time.
+    /// Jobs that the program knows of, or is to be informed of next time.
     known: BTreeSet<JobId>,
     changed_jobs: BTreeSet<JobId>,
     changed_nodes: BTreeSet<NodeId>,

@@ -81,7 +81,7 @@ pub enum Trouble {
         #[source]
         source: serde_json::Error,
     },
-    /// It speaks another version.
+    /// It has another protocol version.
     #[error("the policy program uses protocol {theirs}, expected {ours}")]
     Protocol {
         /// Its version.
@@ -89,7 +89,7 @@ pub enum Trouble {
         /// The version here.
         ours: u32,
     },
-    /// It refuses to go on.
+    /// It refuses to continue.
     #[error("the policy program reported an error: {0}")]
     Refused(String),
 }
@@ -216,7 +216,7 @@ impl Link {
         understand(&answer)
     }
 
-    /// How a program ended that has closed its output, or reads no more; one that goes on all the same is killed.
+    /// How a program ended that has closed its output, or reads no more; one that continues all the same is killed.
     fn ended(&mut self) -> Trouble {
         drop(self.questions.take());
         let status = self.wait_for_end().and_then(|()| self.child.try_wait());
@@ -239,7 +239,7 @@ impl Link {
 
     /// Closes its input, and kills it where it has not ended by itself soon after.
     fn finish(&mut self) {
-        // Of a program that was only greeted, as in a check of its settings, the end says nothing.
+        // Of a program that was only greeted, as in a check of its settings, the end states nothing.
         self.is_muted.store(self.asked < 2, Ordering::Relaxed);
         drop(self.questions.take());
         // Obsolete answers are skipped; the last one is the end of its output.

@@ -41,7 +41,7 @@ const REPORT_GRACE_S: f64 = 3.0;
 
 /// What a head needs to begin.
 pub struct HeadConfig {
-    /// Where it listens; loopback unless told otherwise.
+    /// Where it listens; loopback by default.
     pub listen: SocketAddr,
     /// Where its journal is.
     pub state_dir: PathBuf,
@@ -248,16 +248,16 @@ impl Head {
         self.damage.as_ref()
     }
 
-    /// Returns when the head cannot go on, such as where its disk is full; [`Head::stop`] says why.
+    /// Returns when the head cannot continue, such as where its disk is full; [`Head::stop`] states why.
     pub async fn failed(&mut self) {
-        // It makes no difference whether one of them says so or is simply gone.
+        // It makes no difference whether one of them states this or is simply gone.
         tokio::select! {
             _ = &mut self.ended => {}
             _ = &mut self.server => {}
         }
     }
 
-    /// Stops: what runs goes on running, and a later head finds it.
+    /// Stops: what runs continues running, and a later head finds it.
     ///
     /// # Errors
     /// [`HeadError`] where the journal could not be written.
@@ -277,7 +277,7 @@ impl Head {
     }
 }
 
-/// Says when the loop that decides has stalled, and when it goes on.
+/// States when the loop that decides has stalled, and when it continues.
 async fn watch(meter: Arc<Meter>, warn: Arc<dyn Fn(&str) + Send + Sync>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let mut was_stalled = false;

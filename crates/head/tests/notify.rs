@@ -255,7 +255,7 @@ fn tls_server(pair: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (u16, Receiver<Stri
 }
 
 #[test]
-fn only_wanted_moments_are_told() {
+fn only_wanted_moments_are_reported() {
     let end_only = Notify::default();
     let starts = Notify { on: vec![Moment::Started.into()], ..Notify::default() };
     let is_told = |target: Option<&Notify>, moment| Notice::wanted(target, moment, Facts::default).is_some();

@@ -54,7 +54,7 @@ pub fn bootstrap(index: &mut Index, wanted: &Bootstrap) -> Result<Done, ImageErr
         Place::Named(Engine::ChImage, _) | Place::At(..) => {
             let from = Place::At(crate::Form::Folder, files);
             crate::convert(index, &from, &wanted.to, wanted.is_forced)?;
-            // What it was asked for tells whether to make it again; two runs never give quite the same files.
+            // What it was asked for states whether to make it again; two runs never give quite the same files.
             index.note(&wanted.to, &source)?;
         }
     }

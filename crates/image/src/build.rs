@@ -10,7 +10,7 @@ use crate::place::{Engine, Place};
 use crate::tool::Tool;
 use crate::{Done, ImageError};
 
-/// The label that tells what an image was built from.
+/// The label that states what an image was built from.
 const LABEL: &str = "wharf.source";
 
 /// What to build.

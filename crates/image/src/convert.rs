@@ -11,7 +11,7 @@ use crate::place::{Engine, Form, Place};
 use crate::tool::Tool;
 use crate::{Done, ImageError};
 
-/// Where Charliecloud looks for an image's variables.
+/// Where Charliecloud searches for an image's variables.
 const VARIABLES: &str = "ch/environment";
 
 /// Makes an image in another form, unless it is there and was made from the same.
@@ -137,7 +137,7 @@ fn untar(path: &Path, files: &Path) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// What a container of the image would see, and its variables where Charliecloud looks for them.
+/// What a container of the image would see, and its variables where Charliecloud searches for them.
 fn export(engine: Engine, name: &str, aside: &Path, files: &Path) -> Result<(), ImageError> {
     let program = engine.program();
     // An image without a command cannot become a container without one; it is never started.
@@ -202,7 +202,7 @@ fn pack(files: &Path, to: &Place, aside: &Path) -> Result<(), ImageError> {
     }
 }
 
-/// What apptainer is to make of the files, with the variables that they tell of: it would not look for those itself.
+/// What apptainer is to make of the files, with the variables that they tell of: it would not search for those itself.
 fn definition_of(files: &Path) -> Result<String, ImageError> {
     let files = std::path::absolute(files).map_err(ImageError::file("cannot find", files))?;
     let mut text = format!("Bootstrap: localimage\nFrom: {}\n", files.display());
@@ -216,7 +216,7 @@ fn definition_of(files: &Path) -> Result<String, ImageError> {
     Ok(text)
 }
 
-/// The variables that an image's files tell of, where Charliecloud looks for them.
+/// The variables that an image's files tell of, where Charliecloud searches for them.
 fn variables(files: &Path) -> Vec<(String, String)> {
     let is_name = |name: &str| {
         !name.starts_with(|first: char| first.is_ascii_digit())

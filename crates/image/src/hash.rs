@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_does_not_count() {
+    fn ignored_files_do_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at("data/keep")).unwrap();

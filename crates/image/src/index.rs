@@ -78,7 +78,7 @@ impl Index {
         self.write()
     }
 
-    /// Removes images that were made here before a moment; only tells which they are, where `is_rehearsal`.
+    /// Removes images that were made here before a moment; only states which they are, where `is_rehearsal`.
     ///
     /// # Errors
     /// One cannot be removed; those before it are.

@@ -27,7 +27,7 @@ pub use tool::{ToolError, find, interrupt};
 use std::io;
 use std::path::PathBuf;
 
-/// What became of an image that was asked for.
+/// The outcome of an image that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// It was made.

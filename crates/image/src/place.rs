@@ -21,7 +21,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them, in the order in which they are looked for.
+    /// All of them, in the order in which they are searched for.
     pub const ALL: [Self; 3] = [Self::Podman, Self::Docker, Self::ChImage];
 
     /// The program.
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_apart_by_how_they_are_written() {
+    fn places_are_distinguished_by_how_they_are_written() {
         let at = |form, path: &str| Ok(Place::At(form, path.into()));
         let named = |engine, name: &str| Ok(Place::Named(engine, name.into()));
         let rows = [

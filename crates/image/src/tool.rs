@@ -122,7 +122,7 @@ impl Tool {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.begin(&mut command)?;
         if let Some(mut pipe) = child.stdin.take() {
-            // A program that does not want its input says why itself.
+            // A program that does not want its input states why itself.
             let _ = pipe.write_all(input);
         }
         let output = child.wait_with_output().map_err(|error| self.unrunnable(error));

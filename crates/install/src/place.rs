@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_comes_back() {
+    fn replaced_value_is_restored() {
         let root = tempfile::tempdir().unwrap();
         let (old, new) = (root.path().join("old"), root.path().join("new"));
         fs::write(&old, "old").unwrap();

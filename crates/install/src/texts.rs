@@ -54,7 +54,7 @@ StateDirectoryMode=0700
 UMask=0077
 Restart=on-failure
 RestartSec=2
-# How it ends when it is told to.
+# Stop behaviour.
 SuccessExitStatus=129 130 143
 LimitNOFILE=65536
 NoNewPrivileges=yes
@@ -100,7 +100,7 @@ Type=exec
 ExecStart={prefix}/bin/wharf worker --config {CONFIG}
 Restart=always
 RestartSec=2
-# How it ends when it is told to.
+# Stop behaviour.
 SuccessExitStatus=129 130 143
 # Tasks and their supervisor outlive the worker: the next one finds them.
 KillMode=process

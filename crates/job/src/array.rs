@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_told() {
+    fn malformed_array_is_rejected() {
         for (text, message) in [
             ("", "`` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`"),
             ("a-b", "`a` is not an index; expected indexes and ranges such as `0-99` or `1,3,5-9:2`"),

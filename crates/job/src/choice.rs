@@ -115,19 +115,19 @@ wire! { Launcher => proto::Launcher {
 choices! {
     /// A moment to notify of, or several by one name.
     pub Moments: "a moment such as `failed`" {
-        /// It started
+        /// The job has started
         Started = "started",
-        /// It was stopped to make room
+        /// The job was preempted
         Preempted = "preempted",
-        /// It succeeded
+        /// The job has finished successfully
         Finished = "finished",
-        /// It failed
+        /// The job has failed
         Failed = "failed",
-        /// It was cancelled
+        /// The job was cancelled
         Cancelled = "cancelled",
-        /// It makes no progress any more
+        /// The job has stopped making progress
         Stalled = "stalled",
-        /// It is over, in whatever way
+        /// The job has ended, with any result
         End = "end",
     }
 }
@@ -151,9 +151,9 @@ impl Moments {
 choices! {
     /// Action at a job's time limit.
     pub OnTimeLimit: "`stop` or `requeue`" {
-        /// Stop it; it has timed out
+        /// Stop the job, with state `timed-out`
         Stop = "stop",
-        /// Requeue it, to continue from its checkpoint
+        /// Requeue the job; it continues from its checkpoint
         Requeue = "requeue",
     }
 }
@@ -161,11 +161,11 @@ choices! {
 choices! {
     /// Action on a job that has stalled.
     pub OnStall: "`report`, `restart` or `fail`" {
-        /// Show it, and notify
+        /// Show the job as stalled, and notify its owner
         Report = "report",
-        /// Stop it and run it again from its checkpoint
+        /// Requeue the job; it continues from its checkpoint
         Restart = "restart",
-        /// Stop it; it has failed
+        /// Stop the job, with state `failed`
         Fail = "fail",
     }
 }
@@ -174,11 +174,11 @@ wire! { OnStall => proto::OnStall { Report => StallReport, Restart => StallResta
 choices! {
     /// Action on a metric that is NaN or infinite.
     pub OnNan: "`fail`, `stop` or `ignore`" {
-        /// Stop it; it has failed
+        /// Stop the job, with state `failed`
         Fail = "fail",
-        /// Stop it with its grace period, and cancel it
+        /// Stop the job with its grace period, with state `cancelled`
         Stop = "stop",
-        /// Continue, with a remark
+        /// Continue, with a note in the job's history
         Ignore = "ignore",
     }
 }
@@ -187,7 +187,7 @@ wire! { OnNan => proto::OnNan { Fail => NanFail, Stop => NanStop, Ignore => NanI
 choices! {
     /// A program that runs containers.
     pub Runtime: "the name of a runtime" {
-        /// What the node has that fits the image
+        /// An installed runtime that supports the image
         Auto = "auto",
         /// Docker
         Docker = "docker",

@@ -45,7 +45,7 @@ record! {
         init: bool,
         /// Resource limits within.
         ulimits: Limits,
-        /// What is put before the command, in the place of the image's own.
+        /// What is put before the command, instead of the image's own.
         entrypoint: Words,
         /// Files of devices.
         devices: Vec<String>,

@@ -1,4 +1,4 @@
-//! Who runs a job in the place of the head's own workers.
+//! Who runs a job instead of the head's own workers.
 
 use wharf_document::decode::{Decode, Fields, Problem};
 use wharf_document::node::{Node, Value};
@@ -43,7 +43,7 @@ impl SlurmExecutor {
     pub const FIELDS: &[&str] = &["partition", "account", "qos", "options"];
 }
 
-/// Whether a job says what devices it wants; otherwise it only wants to run.
+/// Whether a job states what devices it wants; otherwise it only wants to run.
 pub(crate) fn names_devices(job: &Job) -> bool {
     let gang = job.gang.clone().unwrap_or_default();
     gang.types.is_some()

@@ -126,7 +126,7 @@ record! {
         output: String,
         /// Where its standard error goes.
         error: String,
-        /// Who is told of what.
+        /// Who is informed of what.
         notify: Notify,
         /// What it promises about being interrupted.
         checkpoint: Checkpoint,

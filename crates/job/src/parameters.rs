@@ -26,7 +26,7 @@ impl<'a> Chosen<'a> {
         Self(found.map(Iterator::collect).unwrap_or_default())
     }
 
-    /// The text with values in the place of `{name}`. Other braces stay as they are, and values are not looked at again.
+    /// The text with values instead of `{name}`. Other braces stay as they are, and values are not checked again.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_be_are_told() {
+    fn invalid_parameters_are_rejected() {
         assert_eq!(problem(&spec(&["lr"], &[&["1"], &["2"]])), None);
         assert_eq!(problem(&JobSpec::default()), None);
         type Rows<'a> = &'a [&'a [&'a str]];

@@ -84,7 +84,7 @@ pub(crate) fn of_file(source: &Source<'_>, problem: Problem) -> JobError {
     JobError::Document { name: source.name.to_owned(), problem }
 }
 
-/// The jobs of the file that a job waits for, by name, and the field that says so.
+/// The jobs of the file that a job waits for, by name, and the field that states this.
 type Waits = Vec<(Kind, String, &'static str)>;
 
 /// Puts jobs behind those of the same file that they wait for, and leaves them in their order otherwise.

@@ -23,7 +23,7 @@ const GRACE_S: f64 = 10.0;
 pub struct Context {
     /// The folder that it is submitted from.
     pub workdir: PathBuf,
-    /// The folder of the job file: files that it names are looked for there.
+    /// The folder of the job file: files that it names are searched for there.
     pub folder: PathBuf,
     /// Who submits it.
     pub user: String,
@@ -41,7 +41,7 @@ pub struct Context {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) spec: JobSpec,
-    /// Which of the file's jobs it waits for, by name; the field that says so.
+    /// Which of the file's jobs it waits for, by name; the field that states this.
     pub(crate) waits: Vec<(Kind, String, &'static str)>,
 }
 

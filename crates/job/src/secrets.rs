@@ -24,7 +24,7 @@ pub enum SecretSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretSources(pub BTreeMap<String, SecretSource>);
 
-/// Why a text says nothing of where a secret is.
+/// Why a text states nothing of where a secret is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected `env`, `env:NAME` or `file:PATH`; the value of a secret is not written into a job file")]
 pub struct NoSource;

@@ -258,7 +258,7 @@ fn fields_become_what_the_contract_has() {
     ];
     for (text, expected) in table {
         let mut expected = expected.clone();
-        // `null` says that something usual is missing.
+        // `null` states that something usual is missing.
         expected.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         assert_eq!(spec(text), expected, "{text}");
     }

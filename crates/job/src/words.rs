@@ -34,7 +34,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, WordsError> {
             }
             '"' => double_quoted(&mut rest, word.get_or_insert_default())?,
             '\\' => match rest.next().ok_or(WordsError::LastBackslash)? {
-                // A line that goes on in the next one.
+                // A line that continues in the next one.
                 '\n' => {}
                 other => word.get_or_insert_default().push(other),
             },

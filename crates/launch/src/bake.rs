@@ -55,7 +55,7 @@ pub fn usual_name(launcher: &Launcher) -> Result<String, UpError> {
 /// kept. The caller holds the cluster's lock.
 ///
 /// # Errors
-/// [`BakeError`]; the machine is kept then, and the next attempt goes on with it.
+/// [`BakeError`]; the machine is kept then, and the next attempt continues with it.
 pub async fn bake(launcher: &Launcher, name: &str, keep: bool) -> Result<String, BakeError> {
     if !launcher.provider.bakes() {
         let provider = launcher.cluster.provider;

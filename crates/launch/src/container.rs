@@ -1,4 +1,4 @@
-//! A node's container: how it is made, looked at, entered and removed.
+//! A node's container: how it is made, checked, entered and removed.
 //!
 //! It is known by a label with the node's stamp, never by its name alone. The node's folder is in it at the same path, so that both
 //! sides mean the same by `D`: `D/engine` says who made the container, `D/container` which it is. Files that are copied to the node lie
@@ -12,10 +12,10 @@ use crate::script::{END, LOOK, in_container};
 use crate::shell::{quote, quote_path};
 use crate::visit::{NodeError, Visit, around};
 
-/// The first process of a container: it waits, collects what others have left behind, and ends when it is told to.
+/// The first process of a container: it waits, collects what others have left behind, and ends when it is requested to.
 const FIRST: &str = "trap 'exit 0' TERM; while :; do sleep 86400 & wait $!; done";
 
-/// Looks at the container, and in it.
+/// Inspects the container and its contents.
 const SEE: &str = r#"
 if [ -s "$D/container" ]; then
   read -r engine < "$D/engine"
@@ -72,7 +72,7 @@ for engine in docker podman; do
 done
 "#;
 
-/// Chooses who makes it, gets the image, and says what of the machine goes into it.
+/// Chooses who makes it, gets the image, and states what of the machine goes into it.
 const PREPARE: &str = r#"
 drop || exit 1
 # What ran on the machine itself before there was a container.
@@ -108,7 +108,7 @@ echo "$id" > "$D/container"
 rm -f "$D/container.new"
 "#;
 
-/// Lets it go on after it has stopped.
+/// Lets it continue after it has stopped.
 const REVIVE: &str = "read -r engine < \"$D/engine\" && read -r id < \"$D/container\" && \"$engine\" start \"$id\" > /dev/null";
 
 /// What a container is made with: equal hashes, equal containers.
@@ -226,7 +226,7 @@ pub(crate) fn is_for_machine(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(|word| word == "docker" || word == "podman")
 }
 
-/// The script that looks at a node's container, and what else it needs.
+/// The script that checks a node's container, and what else it needs.
 pub(crate) fn see(cluster: &str, container: &Container, variables: &[(&str, &str)]) -> String {
     let inside = in_container(cluster, variables, LOOK);
     // The stamp is known on the machine only.
@@ -241,7 +241,7 @@ pub(crate) fn removal(cluster: &str, stamp: &str, sweeps: bool) -> String {
     format!("STAMP={}\nLAST={}\n{DROP}", quote(stamp), quote(&last))
 }
 
-/// Makes the container of a node anew.
+/// Makes the container of a node again.
 pub(crate) async fn make(
     visit: &Visit<'_>,
     container: &Container,

@@ -18,7 +18,7 @@ use crate::visit::{NodeError, Visit};
 /// Nodes exist or not: a node that is to be stopped is not awaited.
 const PATIENCE: Duration = Duration::ZERO;
 
-/// What became of a node.
+/// The outcome of a node.
 #[derive(Debug)]
 pub struct Outcome {
     /// Which.
@@ -32,7 +32,7 @@ pub struct Outcome {
 pub(crate) enum Extent {
     /// The whole cluster.
     Cluster,
-    /// Some nodes; the others go on.
+    /// Some nodes; the others continue.
     Nodes,
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn stop(launcher: &Launcher, record: &Record, extent: Extent) -
         }
         None => String::new(),
     };
-    // Steps in a container are gone with it, and nodes that go on still need what is in a home that all have.
+    // Steps in a container are gone with it, and nodes that continue still need what is in a home that all have.
     let is_needed = extent == Extent::Nodes && launcher.provider.shares_homes();
     let undone = if record.node.container.is_some() || is_needed {
         String::new()

@@ -58,7 +58,7 @@ impl Files {
         }
         let mut hasher = Hasher::new();
         if let Some(path) = program {
-            // Too large to be read each time: a program that was built anew has another time.
+            // Too large to be read each time: a program that was built again has another time.
             let failed = |source| FilesError::Read { path: path.clone(), source };
             let metadata = path.metadata().map_err(failed)?;
             let modified = metadata.modified().map_err(failed)?;

@@ -41,7 +41,7 @@ pub enum KnownError {
         /// Of the file.
         is: Provider,
     },
-    /// The provider does not say which machines there are.
+    /// The provider does not state which machines there are.
     #[error("cannot list the provider's machines")]
     Machines(#[from] provider::ProviderError),
 }

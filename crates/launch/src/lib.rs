@@ -1,6 +1,6 @@
 //! The cluster launcher: what a cluster file says, and how its nodes come up and go down.
 //!
-//! [`config`] reads and checks the file. A [`provider`] has the machines and says how things are done there, [`runner`] does them.
+//! [`config`] reads and checks the file. A [`provider`] has the machines and states how things are done there, [`runner`] does them.
 //! [`phase`] decides what is due from what was done ([`state`]); [`up`] and [`down`] carry it out, under the cluster's [`lock`].
 //! [`remote`] is what people do there afterwards.
 

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_launcher_is_told_who_has_the_cluster() {
+    fn second_launcher_is_refused_with_the_holder() {
         let home = tempfile::TempDir::new().unwrap();
         let folder = Folder::new(home.path(), "lab");
         folder.create().unwrap();

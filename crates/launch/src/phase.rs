@@ -49,7 +49,7 @@ pub enum Restart {
     /// It is started again where how it is started has changed.
     #[default]
     IfChanged,
-    /// It goes on as it is.
+    /// It continues as it is.
     Never,
     /// It is started again in any case, and nothing is set up.
     Only,
@@ -67,12 +67,12 @@ pub struct Lost {
     pub processes: Option<&'static str>,
 }
 
-/// What became of a container.
+/// The outcome of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostContainer {
     /// It has stopped, with everything that was set up in it: it can be started again.
     Stopped,
-    /// It has to be made anew, for this reason.
+    /// It has to be made again, for this reason.
     Gone(&'static str),
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Provided {
     pub(crate) failed: BTreeMap<String, ProviderError>,
 }
 
-/// Nodes whose machines are made from something else than the file says now: they have to be made anew.
+/// Nodes whose machines are made from something else than the file says now: they have to be made again.
 #[must_use]
 pub fn replaced<'a>(cluster: &Cluster, records: &'a BTreeMap<String, Record>) -> Vec<&'a Record> {
     let is_other = |node: &NodeConfig, record: &Record| {

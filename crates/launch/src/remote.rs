@@ -250,7 +250,7 @@ impl Files {
     }
 }
 
-/// Copies files to or from nodes, so many at once. Returns what became of each, in order.
+/// Copies files to or from nodes, so many at once. Returns the outcome of each, in order.
 pub async fn copy(
     launcher: Arc<Launcher>,
     files: Vec<(NodeConfig, Files)>,
@@ -275,7 +275,7 @@ pub struct Seen {
     pub running: Result<Vec<String>, NodeError>,
 }
 
-/// Looks at every node that is known, all at once.
+/// Inspects every known node, all at once.
 ///
 /// # Errors
 /// The cluster's folder cannot be read.
@@ -316,7 +316,7 @@ pub fn script_line(name: &str, arguments: &[String]) -> String {
     format!("python ~/{}{}", quote(name), words.collect::<String>())
 }
 
-/// Where a file of this machine goes on a node: below the home, unless the path is absolute.
+/// The place of a file of this machine on a node: below the home, unless the path is absolute.
 #[must_use]
 pub fn mount(local: PathBuf, remote: &str) -> Mount {
     let remote = if remote.starts_with(['/', '~']) { remote.to_owned() } else { format!("~/{remote}") };

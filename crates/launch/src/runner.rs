@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 /// Answers to the launcher's own questions are short; more is a mistake.
 const ANSWER_MAX: u64 = 1 << 20;
-/// How much of the end of a log is shown or looked at.
+/// How much of the end of a log is shown or checked.
 const TAIL: u64 = 8 << 10;
 
 /// The log of a node.
@@ -80,7 +80,7 @@ impl Log {
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)
     }
 
-    /// Adds a line that says what follows.
+    /// Adds a line that states what follows.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -108,7 +108,7 @@ impl Log {
         command.stdout(if with.is_asked { Stdio::piped() } else { file.try_clone().map_err(log)?.into() });
         let mut child = command.spawn().map_err(failed)?;
         if let (Some(input), Some(mut pipe)) = (with.input, child.stdin.take()) {
-            // A program that does not want it says so by its exit code.
+            // A program that does not want it states this by its exit code.
             let _ = pipe.write_all(input.as_bytes()).await;
         }
         let mut answer = Vec::new();

@@ -25,7 +25,7 @@ end() {
 }
 "#;
 
-/// Tells what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. What runs is looked for by `LOOK`, where it runs.
+/// States what is there. Sockets are below `workers/NODE`, and names of sockets are at most 107 long. What runs is searched for by `LOOK`, where it runs.
 pub(crate) const REACH: &str = r#"
 set -e
 if [ $((${#D} + ${#NODE} + 23)) -gt 107 ]; then
@@ -40,7 +40,7 @@ read -r STAMP < "$D/stamp"
 echo "stamp $STAMP"
 "#;
 
-/// Looks for what runs. With `DIRTY`, what an interrupted launcher has left running is ended; with `HALF_STARTED` also what it has started,
+/// Searches for what runs. With `DIRTY`, what an interrupted launcher has left running is ended; with `HALF_STARTED` also what it has started,
 /// because that will be started again.
 pub(crate) const LOOK: &str = r#"
 set -e
@@ -50,7 +50,7 @@ for name in head worker; do if alive $name; then echo "running $name"; fi; done
 [ "$MARKED" = no ] || [ -z "$(marked "WHARF_LAUNCHED=$STAMP")" ] || echo "running marked"
 "#;
 
-/// Starts a daemon, in the place of one that runs, and waits until it is ready. Needs what it says and the words of its command.
+/// Starts a daemon, instead of one that runs, and waits until it is ready. Needs what it says and the words of its command.
 pub(crate) const START: &str = r#"
 set +m
 umask 077
@@ -83,7 +83,7 @@ until grep -q "$ready" "$D/$name.log"; do
 done
 "#;
 
-/// Has the head cancel its jobs and waits until they are over, so that nothing of them is left on any node.
+/// Has the head cancel its jobs and waits until they have ended, so that nothing of them is left on any node.
 pub(crate) const QUIET: &str = r#"
 if alive head; then
   "$PROGRAM" cancel --all --yes --home "$D" > /dev/null 2>&1
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_by_itself_is_no_failure() {
+    fn regular_end_is_not_a_failure() {
         let word = crate::hash::unique();
         let mut stays =
             Command::new("sleep").arg("600").env("WHARF_TEST_END", &word).process_group(0).spawn().unwrap();

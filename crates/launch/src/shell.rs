@@ -2,7 +2,7 @@
 
 pub use wharf_document::shell::{line, quote};
 
-/// A path on a node as one word, with the node's own home in the place of `~`.
+/// A path on a node as one word, with the node's own home instead of `~`.
 #[must_use]
 pub fn quote_path(path: &str) -> String {
     match path.strip_prefix("~/") {

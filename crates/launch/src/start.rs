@@ -13,9 +13,9 @@ use crate::state::Record;
 use crate::up::Head;
 use crate::visit::{NodeError, Visit};
 
-/// What daemons say when they are ready.
+/// What daemons state when they are ready.
 const HEAD_READY: &str = "head listens on";
-const WORKER_READY: &str = "has let this worker in";
+const WORKER_READY: &str = "accepted this worker";
 
 /// What a hash of how a node's processes are started is made of.
 pub(crate) fn hash(visit: &Visit<'_>) -> String {
@@ -63,7 +63,7 @@ pub(crate) async fn start(
             let head_ip = &visit.launcher.head().inner_address;
             // Started again, not a second time beside itself.
             let before = "end \"WHARF_LAUNCHED=$STAMP\"";
-            visit.ask("ending what ran before", before, &[("STAMP", &record.stamp)], None).await?;
+            visit.ask("ending earlier processes", before, &[("STAMP", &record.stamp)], None).await?;
             for line in lines {
                 let env = [("WHARF_LAUNCHED", record.stamp.as_str()), ("RAY_HEAD_IP", head_ip)];
                 visit.line(Phase::Start, line, &env).await?;

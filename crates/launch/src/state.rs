@@ -30,7 +30,7 @@ pub struct Record {
     pub provider: Provider,
     /// How it was reached: a node that is not in the file any more has to be stopped nevertheless.
     pub node: NodeConfig,
-    /// A word that is on the node, too: a machine that was set up anew does not have it.
+    /// A word that is on the node, too: a machine that was set up again does not have it.
     pub stamp: String,
     /// Whether what was started there left processes behind.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct Record {
     /// Where the head was when what runs here was started.
     #[serde(default)]
     pub head_address: Option<String>,
-    /// The word on the head's node then: a head that was set up anew is another one, at the same address.
+    /// The word on the head's node then: a head that was set up again is another one, at the same address.
     #[serde(default)]
     pub head_stamp: Option<String>,
 }

@@ -43,7 +43,7 @@ impl Head {
     }
 }
 
-/// What became of a node.
+/// The outcome of a node.
 #[derive(Debug)]
 pub struct Outcome {
     /// Which.
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub result: Result<Vec<Phase>, NodeError>,
 }
 
-/// What became of all.
+/// The outcome of all.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Nodes in the order of the file; where the head failed, the head alone.
@@ -113,7 +113,7 @@ impl PlannedMachine {
     }
 }
 
-/// Says what [`up`] would do, from what is known: no node is asked.
+/// States what [`up`] would do, from what is known: no node is asked.
 ///
 /// # Errors
 /// [`UpError`]
@@ -219,14 +219,14 @@ async fn phases(
     restart: Restart,
 ) -> Result<Vec<Phase>, NodeError> {
     visit.tell(Told::Begins(Phase::Reach, ""));
-    // A node that has no word yet gets a new one, so that one that was set up anew is distinguished from the one before.
+    // A node that has no word yet gets a new one, so that one that was set up again is distinguished from the one before.
     let found = visit.reach(&hash::unique(), record.dirty, visit.launcher.cluster.start_timeout).await?;
     if found.stamp != record.stamp {
-        // Another machine at this address, or one that was set up anew: nothing is known of it. Where only its files were lost,
+        // Another machine at this address, or one that was set up again: nothing is known of it. Where only its files were lost,
         // processes there have no owner any more.
         if record.dirty.is_some() || !record.done.is_empty() {
             let env = [("OLD", record.stamp.as_str())];
-            visit.ask("ending what ran there before", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
+            visit.ask("ending earlier processes", "end \"WHARF_LAUNCHED=$OLD\"", &env, None).await?;
             if record.done.contains_key(&Phase::Container) || record.dirty == Some(Phase::Container) {
                 container::abandon(visit, &record.stamp).await?;
             }
@@ -326,7 +326,7 @@ fn lost(visit: &Visit<'_>, record: &Record, found: &Found, head: Option<&Head>) 
             Some("the head is another one now")
         }
         Runtime::Commands { .. } if record.has_processes && !runs("marked") => {
-            Some("nothing that was started runs any more")
+            Some("none of its processes is running")
         }
         _ => None,
     };

@@ -17,7 +17,7 @@ pub struct Outcome {
     pub timeline: Vec<Sample>,
     /// Who ran where; empty unless asked for.
     pub spans: Vec<Span>,
-    /// Events of the engine; under a reference's mechanism, the moments at which that looks at the cluster.
+    /// Events of the engine; under a reference's mechanism, the moments at which that checks the cluster.
     pub event_count: u64,
     /// Device-seconds held by running jobs.
     pub busy_device_s: f64,
@@ -98,7 +98,7 @@ impl Outcome {
         (!self.timeline.is_empty()).then(|| busy_s.sum())
     }
 
-    /// What became of those of the counted jobs that should be done by some time; `jobs` are by id.
+    /// The outcome of those of the counted jobs that should be done by some time; `jobs` are by id.
     pub fn deadlines(&self, jobs: &[JobSpec]) -> Option<Deadlines> {
         let latest = |job: &JobRecord| job.end.unwrap_or(job.submit.plus(job.queue_s + job.run_s));
         let now = self.tally.over.or_else(|| self.jobs.iter().map(latest).max()).unwrap_or(Time::ZERO);
@@ -127,7 +127,7 @@ pub struct Tally {
     pub solver_fallbacks: u64,
     /// Times that a job was started on other devices than the last time.
     pub reshapes: Reshapes,
-    /// Jobs that should be done by some time, and whether they were; none where no job says so.
+    /// Jobs that should be done by some time, and whether they were; none where no job states this.
     pub deadlines: Option<Deadlines>,
     /// Jobs that were done by their deadline, where the mechanism counts them.
     pub deadlines_met: u64,
@@ -135,7 +135,7 @@ pub struct Tally {
     pub throughput: Option<Throughput>,
 }
 
-/// What became of jobs that should be done by some time.
+/// The outcome of jobs that should be done by some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Deadlines {
     /// Done in time.
@@ -177,7 +177,7 @@ pub enum MetricRules {
     Wharf,
     /// Muri's `calc.py`: makespan is the last end, percentiles are `sorted[int(n * p)]`.
     Muri,
-    /// Gavel's: makespan is the time at which the simulation is over; devices count as in use from time 0 on.
+    /// Gavel's: makespan is the time at which the simulation has ended; devices count as in use from time 0 on.
     Gavel,
     /// Crius's: queueing time also counts jobs that are not done, but none that was dropped or never came; the rest is as with Wharf.
     Crius,

@@ -11,7 +11,7 @@ use crate::profile::{Locality, Profile};
 use wharf_planner::calibration::{Calibration, Run};
 use wharf_planner::{Degrees, Gang, Hardware, Model, Options, families, plans};
 
-/// Numbers of devices that are looked at one by one; beyond them powers of two only.
+/// Numbers of devices that are checked one by one; beyond them powers of two only.
 const EACH_MAX: u32 = 64;
 /// Most devices.
 const DEVICES_MAX: u32 = 1024;
@@ -184,7 +184,7 @@ impl Known {
     }
 }
 
-/// Where a number of devices is kept; `None` where it is not looked at.
+/// Where a number of devices is kept; `None` where it is not checked.
 fn slot(devices: u32) -> Option<usize> {
     match devices {
         0 => None,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_planner_knows_is_expected_and_nothing_else() {
+    fn known_models_are_estimated_by_the_planner() {
         let estimates = Estimates::new(Profile::default());
         let two = estimates.expect("bert__1.3B", 128, on("a40", 2)).unwrap();
         assert!(two.iterations_per_s > 0.0 && two.data_parallel > 0.0);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_of_the_family_corrects_it() {
+    fn measurements_of_a_family_correct_its_estimates() {
         let plain = Estimates::new(Profile::default()).expect("bert-2.6b", 128, on("a40", 4)).unwrap();
         let mut profile = Profile::default();
         let workload = Workload { model: "bert__1.3B".into(), batch_size: Some(128) };

@@ -89,7 +89,7 @@ impl Model {
         Self { checkpoint_interval_s: Some(interval_s), ..self }
     }
 
-    /// The same model, where a profile tells how fast jobs are, and the planner of models that it does not know. Beside a profile
+    /// The same model, where a profile states how fast jobs are, and the planner of models that it does not know. Beside a profile
     /// that knows nothing the planner is silent, too.
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Self {
@@ -97,7 +97,7 @@ impl Model {
         Self { estimates, known: Known::Given(Arc::new(Speeds::new(profile))), ..self }
     }
 
-    /// The same model, where the built-in profile tells how types compare, in clusters that mix types that it knows. In
+    /// The same model, where the built-in profile states how types compare, in clusters that mix types that it knows. In
     /// others, what jobs tell holds for whatever type there is.
     #[must_use]
     pub fn with_builtin(self) -> Self {
@@ -137,7 +137,7 @@ impl Model {
             && job.model.as_deref().is_some_and(families::is_known)
     }
 
-    /// How fast a job runs on devices of a type beside others, and who says so.
+    /// How fast a job runs on devices of a type beside others, and who reports this.
     pub fn estimate(
         &self,
         job: &JobSpec,
@@ -321,7 +321,7 @@ impl PerfModel for Model {
             let workload = profile.workload(job.model.as_deref()?, job.batch_size)?;
             profile.data_parallel(workload, profile.device_type(name)?, devices, Locality::Packed)
         };
-        // A table of memory counts more than an estimate that says that it does not fit.
+        // A table of memory counts more than an estimate that states that it does not fit.
         match known().filter(|entry| fits.is_none() || entry.iterations_per_s > 0.0) {
             Some(entry) => entry.iterations_per_s,
             None => self.speed(topology, job, device_type, devices, &[]),
@@ -388,7 +388,7 @@ fn expected(job: &JobSpec, spot: Spot<'_>) -> Option<Expected> {
     )
 }
 
-/// How fast a job runs by the planner's estimate: as that says where the job tells nothing; else what it tells, times what the
+/// How fast a job runs by the planner's estimate: as that states where the job states nothing; else what it tells, times what the
 /// estimates for the two places say.
 fn planned(job: &JobSpec, spot: Spot<'_>) -> Option<Speed> {
     let here = expected(job, spot)?;

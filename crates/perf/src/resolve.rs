@@ -1,4 +1,4 @@
-//! Jobs that do not tell how fast they are, and jobs that do not fit everywhere: what a profile says of them.
+//! Jobs that do not state how fast they are, and jobs that do not fit everywhere: what a profile says of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -41,7 +41,7 @@ pub enum Problem {
         /// The model.
         model: Arc<str>,
     },
-    /// The profile says that it fits no type of the cluster that it may run on.
+    /// The profile states that it fits no type of the cluster that it may run on.
     FitsNowhere {
         /// The model.
         model: Arc<str>,
@@ -53,9 +53,9 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoModel => write!(f, "tells neither `iteration_ms` nor a model"),
+            Self::NoModel => write!(f, "has neither `iteration_ms` nor a model"),
             Self::UnknownModel { model } => {
-                write!(f, "tells no `iteration_ms`, and the profile has no model `{model}`")
+                write!(f, "has no `iteration_ms`, and the profile has no model `{model}`")
             }
             Self::FitsNowhere { model, devices } => {
                 write!(f, "`{model}` on {devices} devices fits no device type that it may run on")
@@ -145,7 +145,7 @@ pub fn resolve(profile: &Profile, jobs: &mut [JobSpec], cluster: &ClusterSpec) -
     if unresolved.is_empty() { Ok(()) } else { Err(Unresolved { jobs: unresolved }) }
 }
 
-/// Tells a job that tells nothing of its speed what the planner expects, on the fastest of the types that it fits, and keeps it away
+/// Tells a job that states nothing of its speed what the planner expects, on the fastest of the types that it fits, and keeps it away
 /// from the others. `None` where the profile knows its model, or the planner does not.
 fn planned(
     estimates: &Estimates,
@@ -155,7 +155,7 @@ fn planned(
 ) -> Option<Result<(), Problem>> {
     let (model, batch) = (job.model.clone()?, job.batch_size?);
     let profile = estimates.profile();
-    // A profile that knows nothing is wanted to say nothing.
+    // A profile that knows nothing is wanted to state nothing.
     let is_profiled = profile.is_empty() || profile.nearest_workload(&model, Some(batch)).is_some();
     if job.iteration_ms > 0.0 || is_profiled || !families::is_known(&model) {
         return None;

@@ -9,7 +9,7 @@
 //!    that, times what the profile says of the two places for the model with the nearest batch size, measured or not.
 //! 4. The profile has not both places: times the mean ratio of the two types over all models, and by [`iteration_ratio`]
 //!    for another number of devices.
-//! 5. The job tells nothing: the profile's own figure for the nearest batch size, at as many samples per second, on this
+//! 5. The job states nothing: the profile's own figure for the nearest batch size, at as many samples per second, on this
 //!    type or another one times the mean ratio of the types.
 //!
 //! Where the profile does not know the types, what the job tells is taken to hold on all.
@@ -37,7 +37,7 @@ pub enum Source {
     Told,
 }
 
-/// How fast a job runs, and who says so.
+/// How fast a job runs, and who reports this.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// 0 where it cannot run, or nothing is known of it.
@@ -159,7 +159,7 @@ impl Speeds {
         let there = reference.and_then(|reference| self.profile.device_type(reference));
         if let (Some(near), Some(here), Some(there)) = (near, here, there) {
             let places = (self.at(near, here, devices), self.at(near, there, asked));
-            // That another batch size does not fit says nothing of this one.
+            // That another batch size does not fit states nothing of this one.
             let counts = |now: Entry| is_exact || now.iterations_per_s > 0.0;
             if let (Some(now), Some(then)) = places
                 && then.iterations_per_s > 0.0
@@ -177,7 +177,7 @@ impl Speeds {
         Speed::estimated(told.iterations_per_s * types.unwrap_or(1.0) / counts)
     }
 
-    /// The speed of a job that tells nothing of it.
+    /// The speed of a job that states nothing of it.
     fn untold(&self, job: &JobSpec, near: Option<WorkloadId>, here: Option<TypeId>, devices: u32) -> Speed {
         let Some(near) = near else { return Speed { iterations_per_s: 0.0, source: Source::Told } };
         let batch = match (self.profile.workload_of(near).batch_size, job.batch_size) {

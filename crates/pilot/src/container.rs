@@ -115,7 +115,7 @@ impl<'a> Within<'a> {
         }
         let programs: Vec<&str> = lines.iter().map(|(program, _)| *program).collect();
         let missing = format!(
-            "wharf: this node has nothing that runs the image {image}; install one of {}",
+            "wharf: no container runtime of this node supports the image {image}; install one of {}",
             programs.join(", ")
         );
         Ok(format!("{text}else\necho {} >&2\nexit 127\nfi", quote(&missing)))
@@ -440,13 +440,13 @@ mod tests {
             (run.status.code(), String::from_utf8(run.stderr).unwrap().as_str()),
             (
                 Some(127),
-                "wharf: this node has nothing that runs the image /img.sif; install one of apptainer, singularity\n"
+                "wharf: no container runtime of this node supports the image /img.sif; install one of apptainer, singularity\n"
             )
         );
     }
 
     #[test]
-    fn what_a_runtime_cannot_do_is_refused_by_field() {
+    fn unsupported_container_field_is_refused_by_name() {
         let read_only = Mount { src: "/a".into(), dst: "/b".into(), read_only: true };
         let volume = Mount { src: "data".into(), dst: "/b".into(), read_only: false };
         let limit = ResourceLimit { name: "nofile".into(), value: Some(9) };

@@ -59,7 +59,7 @@ pub struct PilotPlan {
     pub surplus_since_s: Option<f64>,
 }
 
-/// Says how many pilots to submit and which to take back. Those that run end by themselves when they have nothing to do.
+/// States how many pilots to submit and which to take back. Those that run end by themselves when they have nothing to do.
 #[must_use]
 pub fn decide(situation: &Situation<'_>, shape: &Shape, bounds: Bounds) -> PilotPlan {
     let count = |stage| situation.pilots.iter().filter(|pilot| pilot.stage == stage).count() as u32;

@@ -136,9 +136,9 @@ fn unknown_to_slurm(spec: &JobSpec) -> Option<(&'static str, &'static str)> {
         (
             "stall_timeout",
             spec.stall_timeout_s.is_some(),
-            "leave it out: only Wharf's own head hears of progress",
+            "omit it: progress is reported to Wharf's own head only",
         ),
-        ("on_stall", spec.on_stall != 0, "leave it out: only Wharf's own head hears of progress"),
+        ("on_stall", spec.on_stall != 0, "omit it: progress is reported to Wharf's own head only"),
         ("stop_signal", spec.stop_signal > 0, signal),
         (
             "network_interface",
@@ -294,7 +294,7 @@ fn checkpoint_dir(pattern: &str) -> String {
     text
 }
 
-/// Looks at a job until all of it is over, and returns how it ended. What is new is told.
+/// Polls a job until all of it has ended, reports changes, and returns its result.
 ///
 /// # Errors
 /// [`QueueError`] where Slurm does not answer several times in a row.
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slurm_has_nothing_for_is_refused() {
+    fn unsupported_slurm_field_is_refused() {
         let refused = |job: JobSpec| match submission(&job, &Options::default()) {
             Err(PilotError::Job { field, .. }) => field,
             other => panic!("{other:?}"),

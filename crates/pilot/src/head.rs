@@ -10,7 +10,7 @@ use wharf_proto::{
 /// How long a pilot may wait in Slurm's queue before its worker cannot join any more: 30 days.
 const TOKEN_TTL_S: f64 = 30.0 * 24.0 * 3600.0;
 
-/// What is looked at before a decision.
+/// What is checked before a decision.
 pub(crate) struct View {
     pub(crate) nodes: Vec<NodeSummary>,
     pub(crate) demands: Vec<Demand>,
@@ -45,7 +45,7 @@ impl Head {
         Ok(client)
     }
 
-    /// Looks at everything that a decision needs.
+    /// Reads all data for a decision.
     pub(crate) async fn look(&mut self) -> Result<View, ClientError> {
         let looked = self.try_look().await;
         if looked.is_err() {
@@ -86,7 +86,7 @@ impl Head {
         }
     }
 
-    /// Says that nothing runs on a node any more, and that it is not expected back.
+    /// States that nothing runs on a node any more, and that it is not expected back.
     pub(crate) async fn remove(&mut self, node: &str, reason: &str) -> Result<(), ClientError> {
         let (node, reason) = (node.to_owned(), reason.to_owned());
         let request = ChangeNodeRequest { node, change: Change::Remove.into(), reason };

@@ -38,7 +38,7 @@ impl Health {
     }
 }
 
-/// A pilot's life, as far as it is known when it is over.
+/// A pilot's life, as far as it is known when it has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Life<'a> {
     pub(crate) id: &'a str,
@@ -57,7 +57,7 @@ pub(crate) struct Life<'a> {
     pub(crate) output: &'a str,
 }
 
-/// What was wrong with a pilot that is over; `None` where nothing was.
+/// What was wrong with a pilot that has ended; `None` where nothing was.
 pub(crate) fn verdict(life: &Life<'_>, young_s: f64) -> Option<String> {
     let Life { id, reason, output, .. } = life;
     if life.is_recalled {

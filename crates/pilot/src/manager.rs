@@ -21,13 +21,13 @@ use crate::store::{PilotRow, Status, Store};
 
 /// What the comments of pilots' Slurm jobs begin with.
 const MARK: &str = "wharf";
-/// How long pilots may take to go when they are told to.
+/// How long pilots may take to go when they are requested to.
 const PARTING: Duration = Duration::from_secs(120);
 
 /// Treatment of pilots when their manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopping {
-    /// They go on until they are idle, and are found again.
+    /// They continue until they are idle, and are found again.
     Keep,
     /// They are cancelled; their jobs checkpoint and wait.
     Cancel,
@@ -42,14 +42,14 @@ pub struct Manager {
     status: Status,
     health: Health,
     surplus_since_s: Option<f64>,
-    /// Slots whose pilot is over for certain: none of its processes is left.
+    /// Slots whose pilot has ended for certain: none of its processes is left.
     vacated: BTreeSet<u32>,
     /// Slurm is not asked before, after it did not answer.
     blind_until_s: f64,
 }
 
 impl Manager {
-    /// One that goes on where the last one with this folder has stopped.
+    /// One that continues where the last one with this folder has stopped.
     ///
     /// # Errors
     /// [`PilotError`] where a setting makes no sense, or the folder cannot be read.
@@ -99,7 +99,7 @@ impl Manager {
         }
     }
 
-    /// Looks at everything once, and does what is to be done.
+    /// Reads the state once and acts on it.
     async fn look(&mut self, say: &mut (dyn FnMut(&str) + Send)) -> Result<(), PilotError> {
         let now_s = unix_s();
         if now_s >= self.blind_until_s {
@@ -125,7 +125,7 @@ impl Manager {
         let view = match view {
             Ok(view) => view,
             Err(error) => {
-                // What waits is not known: nothing is changed. Pilots that are over are told when it is back.
+                // What waits is not known: nothing is changed. Pilots that have ended are told when it is back.
                 let away = told(&error);
                 if self.status.head_away != away {
                     say(&format!("the head does not answer: {away}"));
@@ -178,7 +178,7 @@ impl Manager {
         plan
     }
 
-    /// Takes over what Slurm and the head say of pilots, and judges those that are over.
+    /// Takes over what Slurm and the head say of pilots, and judges those that have ended.
     async fn update(
         &mut self,
         now_s: f64,
@@ -243,7 +243,7 @@ impl Manager {
         stage.clone_into(&mut row.stage);
     }
 
-    /// A pilot is over.
+    /// A pilot has ended.
     async fn over(
         &mut self,
         now_s: f64,
@@ -297,7 +297,7 @@ impl Manager {
             if node.is_away && !self.vacated.contains(&slot) {
                 continue;
             }
-            if let Err(error) = self.head.remove(&node.name, "its pilot is over").await {
+            if let Err(error) = self.head.remove(&node.name, "its pilot has ended").await {
                 say(&format!("node {} stays: {}", node.name, told(&error)));
             }
         }
@@ -477,7 +477,7 @@ impl Manager {
         self.health.failed(now_s, &self.settings.backoff, what);
         let Health { failures, retry_at_s, trouble } = &self.health;
         let wait_s = (retry_at_s - now_s).max(0.0);
-        say(&format!("{trouble}; nothing is submitted for {wait_s:.0} s (failure {failures} in a row)"));
+        say(&format!("{trouble}; no pilot is submitted for {wait_s:.0} s (failure {failures} in a row)"));
     }
 
     fn save(&mut self, now_s: f64) -> Result<(), PilotError> {

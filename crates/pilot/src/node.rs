@@ -139,7 +139,7 @@ fn address<'a>(head: &str, host: &'a str) -> &'a str {
 
 /// The numbers of the devices that Slurm has given, as programs have to name them here.
 fn device_numbers(env: &BTreeMap<String, String>, wanted: u32) -> Result<Vec<u32>, PilotError> {
-    // The first is what programs go by: where devices are fenced in, it counts anew inside the fence.
+    // The first is what programs go by: where devices are fenced in, it counts again inside the fence.
     let names = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
     let numbers = |name: &&str| {
         let list = env.get(*name)?.split(',').map(|word| word.trim().parse::<u32>());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_is_told_what_slurm_has_given() {
+    fn worker_receives_the_devices_given_by_slurm() {
         let gpus = env(&[("CUDA_VISIBLE_DEVICES", "1,3"), ("SLURM_CPUS_ON_NODE", "8")]);
         let expected = "worker --home /tmp/h --head head1:7717 --join-token-file /p/1 --node s-0-1 --address n2 \
                         --devices v100:2 --device-numbers 1,3 --cpus 8 --leave-at 4480 --leave";
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slurm_has_not_given_is_told() {
+    fn missing_slurm_resources_are_reported() {
         let few = words(&spec(), &env(&[("CUDA_VISIBLE_DEVICES", "1")])).unwrap_err();
         assert_eq!(few, "gres: Slurm has given 1 devices on this node, and pilots are to have 2");
         let outside = words(&spec(), &BTreeMap::new()).unwrap_err();

@@ -76,7 +76,7 @@ pub struct Settings {
     pub scratch: String,
     /// The program that nodes run: this one, as they see it.
     pub program: String,
-    /// How often everything is looked at.
+    /// How often everything is checked.
     pub interval_s: f64,
 }
 
@@ -103,7 +103,7 @@ impl Settings {
         let limit_s = f64::from(self.limit_min) * 60.0;
         let fits = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         if !fits(self.leave_before_s) || self.leave_before_s >= limit_s {
-            return wrong("leave-before", "shorter than the time limit: nothing would ever run");
+            return wrong("leave-before", "must be shorter than the time limit, or no job could run");
         }
         if !fits(self.idle_s) || !fits(backoff.first_s) || !fits(backoff.max_s) || !fits(backoff.young_s) {
             return wrong("idle-timeout", "durations are finite and not negative");

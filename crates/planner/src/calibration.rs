@@ -118,7 +118,7 @@ mod tests {
     use crate::families;
 
     #[test]
-    fn what_is_measured_corrects_what_is_like_it() {
+    fn measurement_corrects_similar_estimates() {
         let model = families::find("gpt-1.3b").unwrap();
         let run = |devices, batch| Run::new(&model, "a40", Gang { devices, per_node: 2 }, batch);
         let mut calibration = Calibration::default();

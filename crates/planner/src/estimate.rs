@@ -191,7 +191,7 @@ impl Way<'_> {
         Group { size, stride, per_node: self.question.gang.per_node }
     }
 
-    /// Forward passes whose time a training step has: the backward pass takes two, and another where it computes anew.
+    /// Forward passes whose time a training step has: the backward pass takes two, and another where it computes again.
     fn passes(&self) -> f64 {
         if self.question.options.is_recomputing { 4.0 } else { 3.0 }
     }
@@ -284,7 +284,7 @@ impl Way<'_> {
         }
     }
 
-    /// What of the sums of gradients goes on while the last microbatch's backward pass does: all but those of the first layer, which come when
+    /// What of the sums of gradients continues while the last microbatch's backward pass does: all but those of the first layer, which come when
     /// there is nothing left to compute, and no more than that pass takes.
     fn hidden_s(&self, sum_s: f64, stage_s: f64, layers: usize) -> f64 {
         if !self.question.options.is_overlapping || layers == 0 {

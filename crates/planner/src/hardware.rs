@@ -12,7 +12,7 @@ pub struct Hardware {
     pub name: Arc<str>,
     /// Peak of products of 16-bit matrices, in 10¹² operations a second.
     pub half_tflops: f64,
-    /// The same of 32-bit matrices, in the way that frameworks choose unless told otherwise.
+    /// The same of 32-bit matrices, in the way that frameworks choose by default.
     pub single_tflops: f64,
     /// Whether products of 32-bit matrices are rounded to fewer bits to be faster.
     pub is_rounding: bool,

@@ -71,7 +71,7 @@ impl LayerTimes {
     }
 }
 
-/// Between the two known points that are nearest. Beyond them noise must not make more to do take less time: the line goes on no lower than the
+/// Between the two known points that are nearest. Beyond them noise must not make more to do take less time: the line continues no lower than the
 /// last point, and before the first no lower than in proportion, no higher than it.
 fn on_line(known: &Line, at: f64) -> Option<f64> {
     let mut ends = known.iter().map(|(&amount, &time_s)| (amount as f64, time_s));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_optimizers_step_is_told_by_parameters() {
+    fn optimizer_time_follows_from_parameters() {
         let mut times = LayerTimes::default();
         assert_eq!(times.update_s(5.0), None);
         times.insert_update(10, 1.0);

@@ -64,7 +64,7 @@ pub struct Layer {
     /// What is alive while the layer's backward pass runs.
     pub working_bytes: f64,
     /// How often its parameters go through memory for each microbatch: the products, the sum of gradients, and what libraries lay
-    /// out anew.
+    /// out again.
     pub parameter_passes: f64,
     /// Kernels to start.
     pub kernels: u32,

@@ -17,14 +17,14 @@ pub struct Options {
     pub microbatches: Option<u32>,
     /// Order of the stages.
     pub schedule: Schedule,
-    /// Whether the backward pass computes anew what the forward pass had within a layer.
+    /// Whether the backward pass computes again what the forward pass had within a layer.
     pub is_recomputing: bool,
     /// What replicas share out among them instead of each having all of it: 1 the optimizer's state, 2 also gradients, 3 also
     /// parameters.
     pub zero: u8,
     /// Whether devices of different nodes may share layers, which needs a network as fast as what is within a node.
     pub is_tensor_between_nodes: bool,
-    /// Whether gradients of a layer are summed while the backward pass goes on to those before it.
+    /// Whether gradients of a layer are summed while the backward pass continues to those before it.
     pub is_overlapping: bool,
     /// What of a device's memory training may take.
     pub memory_share: f64,

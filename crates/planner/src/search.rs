@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn no_layer_is_shared_between_nodes_unless_told() {
+    fn no_layer_is_shared_between_nodes_by_default() {
         let model = families::find("gpt-1.3b").unwrap();
         let hardware = Hardware::builtin("a100").unwrap();
         let shared = |is_tensor_between_nodes| {
@@ -251,7 +251,7 @@ mod tests {
 
     /// Sums that overlap are hidden, but not for nothing to compute, nor those of the first layer.
     #[test]
-    fn sums_of_gradients_overlap_where_told() {
+    fn gradient_sums_overlap_if_requested() {
         let model = families::find("gpt-1.3b").unwrap();
         let hardware = Hardware::builtin("a100").unwrap();
         let replicas = |is_overlapping, batch| {

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_elsewhere() {
+    fn infeasible_cut_moves_the_boundary() {
         let weights = [1.0; 6];
         assert_eq!(split(&weights, 2, |_, _| true).unwrap(), [0..3, 3..6]);
         assert_eq!(split(&weights, 2, |stage, layers| stage > 0 || layers.len() < 3).unwrap(), [0..2, 2..6]);

@@ -21,7 +21,7 @@ impl ElasticFlow {
     }
 
     /// The least that a job must have on a type: the fewest devices with which it meets its deadline. One that runs and cannot
-    /// meet it any more goes on with the fewest there are.
+    /// meet it any more continues with the fewest there are.
     fn least(&self, scene: &Scene<'_>, job: &Candidate<'_>, kind: usize) -> Option<usize> {
         let mut of_kind = (0..job.offers.len()).filter(|&index| job.offers[index].kind == kind);
         let Some(deadline) = job.deadline.filter(|_| self.has_deadlines) else { return of_kind.next() };
@@ -156,12 +156,12 @@ mod tests {
         // It needs two devices; with three there is room for one more job on the third.
         assert_eq!(plan(true, &[3], vec![tight(), candidate(1, &offers, None)]), [Some(1), Some(0)]);
         assert_eq!(plan(true, &[1], vec![tight()]), [None], "it would be too late");
-        assert_eq!(plan(false, &[1], vec![tight()]), [Some(0)], "deadlines are not looked at");
+        assert_eq!(plan(false, &[1], vec![tight()]), [Some(0)], "deadlines have no effect");
         assert_eq!(plan(true, &[4], vec![tight(), tight(), tight()]), [Some(1), Some(1), None]);
     }
 
     #[test]
-    fn what_is_left_goes_to_those_who_gain_most() {
+    fn remaining_devices_go_to_the_largest_gain() {
         let scales = [offer(0, 1, 1.0), offer(0, 2, 2.0), offer(0, 4, 4.0)];
         let flat = [offer(0, 1, 1.0), offer(0, 2, 1.1), offer(0, 4, 1.2)];
         let jobs = || vec![candidate(0, &flat, None), candidate(1, &scales, None)];

@@ -1,7 +1,7 @@
 //! The adapter for policies that think in whole schedules: they propose all groups, it does what differs.
 //!
 //! A policy proposes at rounds. What it proposes again stays where it is; what it leaves out is stopped; groups with other
-//! members than before are stopped and started anew, at the price of a restart for each member. Between rounds, free
+//! members than before are stopped and started again, at the price of a restart for each member. Between rounds, free
 //! devices go to waiting jobs in the policy's order.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Devices that are kept for one waiting job, so that smaller ones do not take them one by one for ever.
+//! Devices that are kept for one waiting job, so that smaller ones do not take them one by one indefinitely.
 
 use wharf_core::{DeviceTypeId, Gang, JobId, NodeId, NodeShare, View};
 

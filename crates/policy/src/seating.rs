@@ -19,12 +19,12 @@ pub struct Party {
     pub gang: Gang,
 }
 
-/// What became of the jobs.
+/// The outcome of the jobs.
 #[derive(Debug, Default)]
 pub struct Seated {
     /// Jobs that were placed.
     pub started: Vec<JobId>,
-    /// Jobs that had to leave their devices for others; those that were placed anew are in `started` too.
+    /// Jobs that had to leave their devices for others; those that were placed again are in `started` too.
     pub moved: Vec<JobId>,
     /// Jobs whose start the audit refused: a bug, already reported.
     pub refused: Vec<JobId>,

@@ -93,7 +93,7 @@ impl Settings {
     /// A setting parsed as `T` and accepted by `is_valid`, or `default` where it is not set.
     ///
     /// # Errors
-    /// [`BadSetting`] says what it takes instead.
+    /// [`BadSetting`] states what it takes instead.
     pub fn parsed<T: std::str::FromStr>(
         &self,
         key: &str,

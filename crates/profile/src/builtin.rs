@@ -12,7 +12,7 @@ pub const BUILTIN: &str = "default";
 /// The name of the profile that knows nothing, where no file has it.
 pub const NONE: &str = "none";
 
-/// Who says what is in it.
+/// Who states what is in it.
 const SOURCE: &str = "built-in model";
 
 /// The built-in profile: made by a model of Wharf's own, nothing in it measured.

@@ -7,7 +7,7 @@ use crate::format::{self, Kind, crius, sia};
 use crate::records::Records;
 use crate::{Read, Scope, read_file};
 
-/// Reads all profiles of a folder, and tells which files were left out.
+/// Reads all profiles of a folder, and states which files were left out.
 pub(crate) fn read(path: &Path, scope: Scope) -> Result<Read, ProfileError> {
     let mut read = Read::default();
     let is_crius = path.join(crius::TIMES).is_file();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_and_its_products_tell_what_a_device_reaches() {
+    fn step_and_its_products_give_the_throughput_of_a_device() {
         let rows = [
             measured("operator", 0.5, 4, [100.0, 1.0]),
             measured("operator", 0.01, 7, [1.0, 50.0]),

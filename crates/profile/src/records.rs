@@ -10,7 +10,7 @@ use wharf_planner::comm::{CommTables, Route};
 use crate::choice::Choice;
 use crate::tally::Tally;
 
-/// Who says what follows from cells.
+/// Who states what follows from cells.
 const CELLS_SOURCE: &str = "exact cells";
 
 /// What an entry is about.
@@ -35,7 +35,7 @@ pub struct Facts {
     pub memory_mib: Option<f64>,
     /// Whether a model made it up.
     pub is_estimate: bool,
-    /// Who says so: a file, a machine, a model.
+    /// Who states this: a file, a machine, a model.
     pub source: String,
     /// When it was measured, or taken in, as RFC 3339 writes it; empty if not recorded.
     pub recorded: String,
@@ -46,7 +46,7 @@ pub struct Facts {
 pub struct Price {
     /// In whatever currency all prices are.
     pub per_hour: f64,
-    /// Who says so.
+    /// Who states this.
     pub source: String,
 }
 
@@ -228,18 +228,18 @@ impl Records {
         }
     }
 
-    /// Notes an entry, in the place of what there was.
+    /// Notes an entry, instead of what there was.
     pub fn insert(&mut self, mut key: Key, facts: Facts) {
         key.beside.sort();
         self.entries.insert(key, facts);
     }
 
-    /// Notes a price, in the place of what there was.
+    /// Notes a price, instead of what there was.
     pub fn set_price(&mut self, device_type: &str, price: Price) {
         self.prices.insert(device_type.into(), price);
     }
 
-    /// Takes in what others know, which counts more, and tells what that changed. What was there stays.
+    /// Takes in what others know, which counts more, and states what that changed. What was there stays.
     pub fn add(&mut self, other: Self) -> Changes {
         let changes = self.changes_to(&other).of_addition();
         for (key, facts) in other.entries {

@@ -1,5 +1,5 @@
 //! Measurements for profiles: a Python process measures ([`Profiler`]), a session selects what is missing and stores every answer
-//! in the database ([`Session`]), and a head's history tells how long iterations took ([`learn`]).
+//! in the database ([`Session`]), and a head's history states how long iterations took ([`learn`]).
 
 mod error;
 mod hardware;

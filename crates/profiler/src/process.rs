@@ -61,7 +61,7 @@ impl Profiler {
         let mut command = Command::new(python);
         command.args(["-m", "wharf.profiler"]).env("PYTHONPATH", search_path(folder.path()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-        // Ctrl-C is for us to hear: the process is ended, and says nothing of it.
+        // Ctrl-C is for us to hear: the process is ended, and states nothing of it.
         command.process_group(0);
         let mut child =
             command.spawn().map_err(|source| ProfilerError::Start { python: python.to_owned(), source })?;

@@ -313,7 +313,7 @@ impl Session {
                     records.comm.insert(route, task.elements, measured.seconds);
                 }
             }
-            // An entry does not say that nothing was computed anew: who plans takes it for the usual way.
+            // An entry does not say that nothing was computed again: who plans takes it for the usual way.
             "plan" if !self.settings.no_recompute => {
                 let degrees = task.plan.split(".mb").next().unwrap_or_default();
                 let of_model = |one: &&Measured| (one.flop, one.bytes) == (task.flop, task.bytes);

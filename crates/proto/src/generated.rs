@@ -61,7 +61,7 @@ pub struct JobSpec {
     pub retries: u32,
     #[prost(int32, repeated, tag = "12")]
     pub retry_codes: ::prost::alloc::vec::Vec<i32>,
-    /// What it is told to stop with, and how long it may take.
+    /// What it is requested to stop with, and how long it may take.
     #[prost(int32, tag = "13")]
     pub stop_signal: i32,
     #[prost(double, tag = "14")]
@@ -131,7 +131,7 @@ pub struct JobSpec {
     /// workers' own paced trainer, which does nothing else but to take that long.
     #[prost(bool, tag = "80")]
     pub paced: bool,
-    /// What its owner says that the whole run takes, where that is told apart from iterations x iteration_ms; 0: it is not.
+    /// What its owner states that the whole run takes, where that is told apart from iterations x iteration_ms; 0: it is not.
     #[prost(double, tag = "81")]
     pub duration_s: f64,
     /// What it should get in relation to others, where time is shared in proportion; 0: 1.
@@ -143,7 +143,7 @@ pub struct JobSpec {
     /// What its processes run in; absent: on the node itself.
     #[prost(message, optional, tag = "120")]
     pub container: ::core::option::Option<Container>,
-    /// Of a job that came by sbatch: in the place of `command`, with the launcher BATCH.
+    /// Of a job that came by sbatch: instead of `command`, with the launcher BATCH.
     #[prost(message, optional, tag = "130")]
     pub batch: ::core::option::Option<Batch>,
     /// It does not start before, in seconds since the Unix epoch; 0: as soon as can be.
@@ -305,7 +305,7 @@ pub struct Container {
     /// Files of devices, as in `/dev/fuse`, beside those of the placement.
     #[prost(string, repeated, tag = "17")]
     pub devices: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// With what the worker is told that InfiniBand needs.
+    /// With what the worker is informed that InfiniBand needs.
     #[prost(bool, tag = "18")]
     pub infiniband: bool,
     /// It stays when its command has ended.
@@ -423,7 +423,7 @@ pub struct Mount {
     #[prost(bool, tag = "3")]
     pub read_only: bool,
 }
-/// A batch script, which runs on the first node of its gang. The others keep a task each, for commands beside it.
+/// A batch script, which runs on the first node of its gang. The others keep a task each, for commands in it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Batch {
     #[prost(string, tag = "1")]
@@ -433,7 +433,7 @@ pub struct Batch {
     /// What it reads; patterns as in Slurm, as in `output` and `error_output` then. Empty: nothing.
     #[prost(string, tag = "3")]
     pub input: ::prost::alloc::string::String,
-    /// Its output files are added to; otherwise they are begun anew with each run.
+    /// Its output files are added to; otherwise they are begun again with each run.
     #[prost(bool, tag = "4")]
     pub append: bool,
     /// All tasks that its steps are made for; 0: one for each processor.
@@ -441,7 +441,7 @@ pub struct Batch {
     pub tasks: u32,
     #[prost(uint32, tag = "6")]
     pub cpus_per_task: u32,
-    /// There is no script: devices are held for commands beside its tasks.
+    /// There is no script: devices are held for commands in its tasks.
     #[prost(bool, tag = "7")]
     pub is_allocation: bool,
     /// A signal that it gets before its time limit; 0: none.
@@ -449,7 +449,7 @@ pub struct Batch {
     pub signal: i32,
     #[prost(double, tag = "9")]
     pub signal_before_s: f64,
-    /// Only the script itself gets it, otherwise only the commands beside it.
+    /// Only the script itself gets it, otherwise only the commands in it.
     #[prost(bool, tag = "10")]
     pub signal_script: bool,
     /// It is never run again.
@@ -518,7 +518,7 @@ pub struct ResourceLimit {
     #[prost(uint64, optional, tag = "2")]
     pub value: ::core::option::Option<u64>,
 }
-/// Who is told of what becomes of a job.
+/// Who is informed of what becomes of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Notify {
     /// Which moments; empty: the end.
@@ -821,7 +821,7 @@ pub struct JobFilter {
     /// Those that it has struck at least once.
     #[prost(enumeration = "Cause", tag = "8")]
     pub cause: i32,
-    /// Not those that are over.
+    /// Not those that have ended.
     #[prost(bool, tag = "9")]
     pub live_only: bool,
 }
@@ -1365,12 +1365,12 @@ pub struct ChangeJobsRequest {
     /// Instead of ids: all of the asker's jobs that match and can be changed so.
     #[prost(message, optional, tag = "60")]
     pub filter: ::core::option::Option<JobFilter>,
-    /// Only tell which those are.
+    /// Only state which those are.
     #[prost(bool, tag = "61")]
     pub dry_run: bool,
     #[prost(int32, tag = "130")]
     pub signal: i32,
-    /// The first process of the first task gets it; the commands beside its tasks do.
+    /// The first process of the first task gets it; the commands in its tasks do.
     #[prost(bool, tag = "131")]
     pub signal_script: bool,
     #[prost(bool, tag = "133")]
@@ -1671,7 +1671,7 @@ pub struct NodeSummary {
     pub reason: ::prost::alloc::string::String,
     #[prost(string, tag = "14")]
     pub version: ::prost::alloc::string::String,
-    /// What its worker says that it has.
+    /// What its worker states that it has.
     #[prost(string, repeated, tag = "130")]
     pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Nobody hears of its worker, which may come back: until it counts as lost, its jobs are not run elsewhere.
@@ -1963,7 +1963,7 @@ pub struct PolicyChange {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportRequest {
-    /// How many of the jobs that are over are wanted at most, the latest.
+    /// How many of the jobs that have ended are wanted at most, the latest.
     #[prost(uint32, tag = "1")]
     pub past_max: u32,
     /// Nodes and jobs have messages instead of JSON.
@@ -2146,7 +2146,7 @@ pub struct ExecOpen {
     /// A terminal of this size; absent: plain pipes.
     #[prost(message, optional, tag = "4")]
     pub terminal: ::core::option::Option<TerminalSize>,
-    /// In the place of the task's own, and its folder; empty: as the task's.
+    /// Instead of the task's own, and its folder; empty: as the task's.
     #[prost(btree_map = "string, string", tag = "130")]
     pub env: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -2155,13 +2155,13 @@ pub struct ExecOpen {
     #[prost(string, tag = "131")]
     pub workdir: ::prost::alloc::string::String,
     /// 32 hexadecimal digits by chance: the command outlives the client's connection, the head and the worker's agent, and whoever
-    /// opens it again with the same key goes on where they were. Empty: it ends with the connection.
+    /// opens it again with the same key continues where they were. Empty: it ends with the connection.
     #[prost(string, tag = "180")]
     pub key: ::prost::alloc::string::String,
     /// What the client has already, of a command that is opened again.
     #[prost(message, optional, tag = "181")]
     pub taken: ::core::option::Option<ExecTaken>,
-    /// The client has heard of it: where it is not there, it is lost and must not be begun anew.
+    /// The client has heard of it: where it is not there, it is lost and must not be begun again.
     #[prost(bool, tag = "182")]
     pub is_known: bool,
     /// Which step of a batch job it is of, so that signals for one step find it.
@@ -2188,7 +2188,7 @@ pub mod exec_output {
         Stdout(::prost::alloc::vec::Vec<u8>),
         #[prost(bytes, tag = "2")]
         Stderr(::prost::alloc::vec::Vec<u8>),
-        /// The command is over.
+        /// The command has ended.
         #[prost(int32, tag = "3")]
         ExitCode(i32),
         /// It could not be run.
@@ -2383,7 +2383,7 @@ pub struct Welcome {
     #[prost(double, tag = "1")]
     pub heartbeat_s: f64,
     /// A worker that cannot reach the head for so long stops its tasks: soon after, they are run elsewhere. It does not
-    /// where it is told that no head listens: then nobody gives them away.
+    /// where it is informed that no head listens: then nobody gives them away.
     #[prost(double, tag = "2")]
     pub fence_after_s: f64,
     /// What the tasks have left then, from the signal to the kill.
@@ -2522,13 +2522,13 @@ pub struct SignalTask {
     /// Its first process gets it.
     #[prost(bool, tag = "3")]
     pub script: bool,
-    /// The commands beside it do.
+    /// The commands in it do.
     #[prost(bool, tag = "4")]
     pub beside: bool,
     /// With `script`: all of its process group do.
     #[prost(bool, tag = "130")]
     pub group: bool,
-    /// Of the commands beside it, those of this step only.
+    /// Of the commands in it, those of this step only.
     #[prost(uint32, optional, tag = "131")]
     pub step: ::core::option::Option<u32>,
 }
@@ -2538,7 +2538,7 @@ pub struct ForgetTask {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskId>,
 }
-/// A job is over whose checkpoint directory the head chose. The worker removes the directory with the rights of the job's user: an
+/// A job has ended whose checkpoint directory the head chose. The worker removes the directory with the rights of the job's user: an
 /// empty one at once, any other after `keep_s` seconds in which nothing in it has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReleaseCheckpoint {
@@ -2589,10 +2589,10 @@ pub struct TaskEnded {
     /// The job is not to blame for it and is run again.
     #[prost(bool, tag = "4")]
     pub is_blameless: bool,
-    /// It ended because its lease was over, or because it was told to stop and said so, and has more to do: to be run again.
+    /// It ended because its lease was over, or because it was requested to stop and said so, and has more to do: to be run again.
     #[prost(bool, tag = "50")]
     pub interrupted: bool,
-    /// It ended before it was told to stop, whatever the head has ordered meanwhile: its exit code is its own.
+    /// It ended before it was requested to stop, whatever the head has ordered meanwhile: its exit code is its own.
     #[prost(bool, tag = "51")]
     pub by_itself: bool,
     /// What the worker knows of why; absent where the exit code says it all.
@@ -2714,7 +2714,7 @@ pub struct FromExec {
     #[prost(uint64, tag = "50")]
     pub taken: u64,
 }
-/// The worker sends a task's output from an offset on, and goes on as it grows if asked to.
+/// The worker sends a task's output from an offset on, and continues as it grows if asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SendOutput {
     #[prost(uint64, tag = "1")]
@@ -3017,7 +3017,7 @@ pub struct LimitUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnNan {
-    /// It goes on, with a remark.
+    /// It continues, with a remark.
     NanIgnore = 0,
     /// It is stopped and fails; it is not run again.
     NanFail = 1,
@@ -3345,7 +3345,7 @@ pub enum Scope {
     WholeRole = 0,
     /// List and show jobs, nodes, limits and policies; read the output of own jobs.
     ReadOnly = 1,
-    /// Submit jobs, change own jobs, and run commands beside them.
+    /// Submit jobs, change own jobs, and run commands in them.
     SubmitOwn = 2,
     /// Change jobs of all users, and nodes.
     Operate = 3,
@@ -3642,7 +3642,7 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("wharf.v1.Cluster", "Logs"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Returns when a job is over.
+        /// Returns when a job has ended.
         pub async fn wait(
             &mut self,
             request: impl tonic::IntoRequest<super::WaitRequest>,
@@ -3746,7 +3746,7 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("wharf.v1.Cluster", "ListDetails"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        /// Lets another policy decide, or the same with other settings. What runs continues running.
         pub async fn set_policy(
             &mut self,
             request: impl tonic::IntoRequest<super::SetPolicyRequest>,
@@ -3834,7 +3834,7 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("wharf.v1.Cluster", "GetPolicy"));
             self.inner.unary(req, path, codec).await
         }
-        /// Everything that a simulation needs to go on from here, or to do the past over.
+        /// Everything that a simulation needs to continue from here, or to do the past over.
         pub async fn export(
             &mut self,
             request: impl tonic::IntoRequest<super::ExportRequest>,
@@ -3961,7 +3961,7 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::LogsRequest>,
         ) -> std::result::Result<tonic::Response<Self::LogsStream>, tonic::Status>;
-        /// Returns when a job is over.
+        /// Returns when a job has ended.
         async fn wait(
             &self,
             request: tonic::Request<super::WaitRequest>,
@@ -4001,7 +4001,7 @@ pub mod cluster_server {
             tonic::Response<Self::ListDetailsStream>,
             tonic::Status,
         >;
-        /// Lets another policy decide, or the same with other settings. What runs goes on running.
+        /// Lets another policy decide, or the same with other settings. What runs continues running.
         async fn set_policy(
             &self,
             request: tonic::Request<super::SetPolicyRequest>,
@@ -4021,7 +4021,7 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<super::GetPolicyRequest>,
         ) -> std::result::Result<tonic::Response<super::PolicyReply>, tonic::Status>;
-        /// Everything that a simulation needs to go on from here, or to do the past over.
+        /// Everything that a simulation needs to continue from here, or to do the past over.
         async fn export(
             &self,
             request: tonic::Request<super::ExportRequest>,

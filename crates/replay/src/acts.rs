@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_much_is_told() {
+    fn missing_and_extra_launches_are_reported() {
         let both = [(0.0, start(0)), (1.0, start(1))];
         let missing = first_difference(&both, &both[..1]).unwrap();
         assert_eq!((missing.after, missing.simulated, missing.live), (1, Some((1.0, start(1))), None));

@@ -100,7 +100,7 @@ fn placed_at(history: &[HistoryEntry]) -> Option<f64> {
     history.iter().find(placed).map(|entry| entry.time_s)
 }
 
-/// When the paced trainer says that it began, in seconds since the Unix epoch.
+/// When the paced trainer states that it began, in seconds since the Unix epoch.
 fn began_at(said: &str) -> Option<f64> {
     said.lines().find_map(|line| line.strip_prefix("began at ")?.split(' ').next()?.parse().ok())
 }

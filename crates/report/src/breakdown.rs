@@ -68,7 +68,7 @@ impl Breakdown {
         [("size", &self.by_size), ("user", &self.by_user), ("model", &self.by_model)]
     }
 
-    /// All rows as one table; its first column says which grouping a row is of.
+    /// All rows as one table; its first column states which grouping a row is of.
     pub fn table(&self) -> Table {
         let mut table = Table::new([&[Column::text("by", "by")], row_columns("key").as_slice()].concat());
         for (group, rows) in self.groups() {

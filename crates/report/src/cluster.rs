@@ -32,7 +32,7 @@ pub struct RecordedNode {
     pub devices: u32,
 }
 
-/// A job and what became of it.
+/// A job and the outcome of it.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedJob {
     /// Its id in the cluster.
@@ -160,7 +160,7 @@ impl Record {
             device_count: self.nodes.iter().map(|node| node.devices).sum(),
             rules: MetricRules::Wharf,
             tally: Tally {
-                // Failed and cancelled jobs are over, too, though not finished.
+                // Failed and cancelled jobs have ended, too, though not finished.
                 over: self.jobs.iter().map(|job| time(job.end_s.unwrap_or(self.now_s))).max(),
                 reshapes: self.reshapes(),
                 deadlines: self.deadlines(&time),
@@ -172,7 +172,7 @@ impl Record {
         }
     }
 
-    /// What became of jobs with a deadline.
+    /// The outcome of jobs with a deadline.
     fn deadlines(&self, time: &impl Fn(f64) -> Time) -> Option<Deadlines> {
         let of =
             |job: &RecordedJob| (job.deadline_s.map(time), job.end_s.filter(|_| job.is_finished).map(time));
@@ -237,7 +237,7 @@ impl Record {
         job.stays.iter().map(stay).collect::<Vec<_>>().join(" → ")
     }
 
-    /// Tells seconds after the first submission, which is looked for once.
+    /// Tells seconds after the first submission, which is searched for once.
     fn clock(&self) -> impl Fn(f64) -> Time + use<> {
         let first = self.jobs.iter().map(|job| job.submit_s).fold(f64::INFINITY, f64::min);
         move |at_s| Time::try_new((at_s - first).max(0.0)).unwrap_or(Time::ZERO)
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn deadlines_and_changes_are_counted_and_told() {
         let mut record = record();
-        // When it should be over, and what became of that: of the one that is done, and of the one that runs.
+        // When it should be over, and the outcome of that: of the one that is done, and of the one that runs.
         for (done_s, running_s, counts, words) in
             [(1060.0, 1080.0, (1, 0), ["met", ""]), (1059.0, 1069.0, (0, 2), ["missed", "missed"])]
         {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn table_tells_where_a_job_went() {
+    fn table_shows_the_placement_of_a_job() {
         let plain = record().table().to_plain();
         assert!(plain.contains("left → right"), "{plain}");
     }

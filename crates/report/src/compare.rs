@@ -105,7 +105,7 @@ impl Comparison {
         table
     }
 
-    /// The rows under what people look at first.
+    /// The rows under what people check first.
     pub fn compact_table(&self) -> Table {
         self.table(&COMPACT)
     }
@@ -184,7 +184,7 @@ impl Report {
     }
 }
 
-/// What people look at first.
+/// What people check first.
 const COMPACT: [Metric; 8] = [
     Metric::AvgJct,
     Metric::MedianJct,
@@ -219,7 +219,7 @@ impl Report {
         format!("{}{legend}\n{}", self.caption(), table.to_text())
     }
 
-    /// A table for people: without what [`Report::caption`] says, and only the metrics looked at first.
+    /// A table for people: without what [`Report::caption`] says, and only the metrics checked first.
     pub fn compact_table(&self) -> Table {
         let runs: Vec<&Summary> = self.runs.iter().collect();
         let (_, told) = split_labels(&runs);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_table_says_shared_things_once() {
+    fn compact_table_shows_common_labels_once() {
         let mut report =
             Report::new(vec![run("fifo", 1, 7900.0), run("srtf", 1, 3000.0), run("fifo", 2, 5.0)]);
         insta::assert_snapshot!(report.caption(), @"trace tiny · preset wharf · cluster 1x4 · 3 jobs");

@@ -85,7 +85,7 @@ impl Digest {
     /// Reads a document back.
     ///
     /// # Errors
-    /// On malformed JSON and on another schema; the schema is looked at first.
+    /// On malformed JSON and on another schema; the schema is checked first.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
         #[derive(Deserialize)]
         struct Version {

@@ -16,7 +16,7 @@ pub enum Metric {
     P99Jct,
     /// Longest job completion time.
     MaxJct,
-    /// Time until everything was done.
+    /// Time until the last job ended.
     Makespan,
     /// Mean time submitted but not running.
     AvgQueue,
@@ -100,7 +100,7 @@ impl Metric {
             Self::P95Jct => "95 % of the jobs took less",
             Self::P99Jct => "99 % of the jobs took less",
             Self::MaxJct => "the longest time to an end",
-            Self::Makespan => "until everything was done",
+            Self::Makespan => "until the last job ended",
             Self::AvgQueue => "mean time submitted but not running",
             Self::GpuUtilization => "of device time, jobs held",
             Self::Preemptions => "stops of jobs before their end",

@@ -28,7 +28,7 @@ pub struct RunLabels {
 
 /// One run's labels and metrics. Without a finished job the metrics are `None`.
 ///
-/// Times count finished jobs only; `finished` against `jobs` tells whether some are missing.
+/// Times count finished jobs only; `finished` against `jobs` states whether some are missing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The policy.
@@ -63,7 +63,7 @@ pub struct Summary {
     pub gpu_utilization: Option<f64>,
     /// Stops of jobs by the scheduler before their end, over all jobs.
     pub preemptions: u64,
-    /// Moments at which the mechanism looked at the cluster.
+    /// Moments at which the mechanism checked the cluster.
     pub events: u64,
     /// Real time that the simulation took.
     pub wall_ms: f64,
@@ -303,7 +303,7 @@ impl Report {
     /// Reads a document back.
     ///
     /// # Errors
-    /// On malformed JSON and on another schema; the schema is looked at first.
+    /// On malformed JSON and on another schema; the schema is checked first.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
         #[derive(Deserialize)]
         struct Version {
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn run_names_tell_only_what_differs() {
+    fn run_names_contain_only_differences() {
         let run = |policy, seed| {
             let labels = RunLabels { seed, ..fixture::labels(policy) };
             Summary::new(labels, &fixture::empty_outcome(), 0.0)

@@ -28,7 +28,7 @@ pub struct Verdict {
     pub preset: String,
     /// The cluster.
     pub cluster: String,
-    /// Traces that it is over.
+    /// Traces that it has ended.
     pub places: u64,
     /// The best policy, and others with the same mean.
     pub best: Vec<String>,
@@ -101,7 +101,7 @@ impl Certainty {
     }
 }
 
-/// The verdicts for people; where they are for several places, the first column says which.
+/// The verdicts for people; where they are for several places, the first column states which.
 pub fn table(verdicts: &[Verdict]) -> Table {
     let place = |verdict: &Verdict| (verdict.trace.clone(), verdict.preset.clone(), verdict.cluster.clone());
     let places: BTreeSet<(String, String, String)> = verdicts.iter().map(place).collect();
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_change_nothing_are_told_from_equal_differences() {
+    fn seeds_that_change_nothing_are_distinguished_from_equal_differences() {
         // 13.4 − 10.0 five times over has a mean that rounding moves.
         let fixed: Vec<Summary> =
             (0..5).flat_map(|seed| [run("a", "t", seed, 10.0), run("b", "t", seed, 13.4)]).collect();
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_jobs_undone_cannot_win() {
+    fn policy_with_unfinished_jobs_cannot_win() {
         let lazy = Summary { finished: 2, ..run("lazy", "t", 1, 1.0) };
         let runs = [lazy, run("a", "t", 1, 10.0), run("b", "t", 1, 20.0)];
         assert_eq!(avg_jct(&runs)[0].best, ["a"]);

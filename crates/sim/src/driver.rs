@@ -67,7 +67,7 @@ struct Notes<'a> {
     launch_count: u64,
     reshapes: Reshapes,
     flow: Flow,
-    /// Jobs whose end has to be predicted anew.
+    /// Jobs whose end has to be predicted again.
     rated: Vec<JobId>,
     /// Jobs that were stopped because a node was lost.
     struck: BTreeSet<JobId>,
@@ -276,8 +276,8 @@ impl<'a> Driver<'a> {
         if !has_live {
             self.vain_failures = 0;
         }
-        // Rounds alone do not either: where the nodes that a job waits for are gone for good, it waits for ever.
-        // One that a policy will not start on any of the nodes waits for ever too, however often they fail and return.
+        // Rounds alone do not either: where the nodes that a job waits for are gone for good, it waits indefinitely.
+        // One that a policy will not start on any of the nodes waits indefinitely too, however often they fail and return.
         let is_idle = arrival.is_none() && end.is_none();
         let state = self.engine.state();
         let is_whole = || state.nodes_up().count() == state.topology().nodes().len();

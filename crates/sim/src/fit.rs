@@ -31,7 +31,7 @@ pub fn refusals(spec: &RunSpec<'_>) -> Vec<RunError> {
     }
 }
 
-/// The jobs that would wait for ever: their gang does not fit the empty cluster, or their pool does not exist.
+/// The jobs that would wait indefinitely: their gang does not fit the empty cluster, or their pool does not exist.
 pub(crate) fn misfits<'a>(
     spec: &'a RunSpec<'_>,
     jobs: &'a [JobSpec],

@@ -23,7 +23,7 @@ pub struct Preset {
     pub mechanism: PresetMechanism,
 }
 
-/// Code that says when the policy is called, how progress accrues and what metrics mean.
+/// Code that states when the policy is called, how progress accrues and what metrics mean.
 #[derive(Clone, Debug)]
 pub enum PresetMechanism {
     /// Wharf's own, also the head's.

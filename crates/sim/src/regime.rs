@@ -28,7 +28,7 @@ pub fn regime(
     profiled_regime(rules, policy, settings, seed, None)
 }
 
-/// As [`regime`], for devices of which a profile tells how fast they are.
+/// As [`regime`], for devices of which a profile states how fast they are.
 ///
 /// # Errors
 /// As [`regime`].

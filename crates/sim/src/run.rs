@@ -109,7 +109,7 @@ pub enum RunError {
         /// The file.
         path: String,
     },
-    /// Jobs that do not tell how fast they are, and that no profile knows.
+    /// Jobs that do not state how fast they are, and that no profile knows.
     #[error(transparent)]
     NoSpeed(#[from] Unresolved),
     /// A policy's program that cannot be used.

@@ -41,7 +41,7 @@ pub fn scale_settings(policy: &PolicyInfo, rules: &Rules, settings: &Settings, f
     scaled
 }
 
-/// Whether a knob is a time, or device-seconds. Its name says so: that is a rule, which a test holds against what
+/// Whether a knob is a time, or device-seconds. Its name states this: that is a rule, which a test holds against what
 /// each knob tells people that it takes.
 fn is_time(knob: &KnobInfo) -> bool {
     ["_s", "_h"].iter().any(|unit| knob.name.ends_with(unit))

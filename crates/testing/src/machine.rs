@@ -17,7 +17,7 @@ const NAMESPACES: [&str; 5] = ["--net", "--uts", "--mount", "--pid", "--ipc"];
 /// cgroups, which would outlive a machine whose power is cut.
 const INIT: &str = "umount -lR /sys/fs/cgroup 2>/dev/null; hostname \"$0\" && mount --bind \"$1\" /etc/hosts && ip link set lo up && echo up \
                     && while read -r line; do :; done";
-/// How soon what is waited for is looked at again.
+/// How soon what is waited for is checked again.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn unshare(program: &str) -> Command {

@@ -1,4 +1,4 @@
-//! How components are looked for.
+//! How components are searched for.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

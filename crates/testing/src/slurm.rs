@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{component, find, machine};
 
-/// How soon what is waited for is looked at again.
+/// How soon what is waited for is checked again.
 const LOOK: Duration = Duration::from_millis(50);
 /// What is waited for happens within this time on a busy machine, or not at all.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -26,7 +26,7 @@ impl Sshd {
                 Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).output();
             assert!(made.as_ref().is_ok_and(|made| made.status.success()), "{made:?}");
         }
-        // Debian's looks for it, and is not started by its service here.
+        // Debian's searches for it, and is not started by its service here.
         if nix::unistd::geteuid().is_root() {
             std::fs::create_dir_all("/run/sshd").unwrap();
         }

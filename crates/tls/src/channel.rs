@@ -75,7 +75,7 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// How a head at `host:port` is reached; timeouts and the like may be set.
+/// How a head at `host:port` is reached; timeouts and similar settings may be changed.
 ///
 /// # Errors
 /// Where that is no address.

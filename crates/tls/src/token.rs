@@ -85,7 +85,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A secret that lets in: `whf1.<fingerprint of the authority>.<secret>`. Never printed by accident.
+/// An access secret: `whf1.<fingerprint of the authority>.<secret>`. Never printed by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -103,7 +103,7 @@ impl Token {
         Self(text.trim().to_owned())
     }
 
-    /// The authority of its cluster, where it says so.
+    /// The authority of its cluster, where it states this.
     pub fn authority(&self) -> Option<Fingerprint> {
         let mut parts = self.0.split('.');
         let is_ours = parts.next() == Some(PREFIX);
@@ -158,7 +158,7 @@ impl TaskTokens {
         let mut parts = token.0.rsplit('.').next()?.strip_prefix(TASK_PREFIX)?.split('-');
         let (job, generation) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let expected = self.token(job, generation);
-        // Compared as signatures of both, so that the time it takes tells nothing.
+        // Compared as signatures of both, so that the time it takes states nothing.
         let given = hmac::sign(&self.key, token.0.as_bytes());
         hmac::verify(&self.key, expected.0.as_bytes(), given.as_ref()).ok()?;
         Some((job, generation))
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn token_tells_its_authority_and_hides_its_secret() {
+    fn token_shows_its_authority_and_hides_its_secret() {
         let authority = Fingerprint::of(b"a certificate");
         let token = Token::generate(authority).unwrap();
         assert_eq!(token.authority(), Some(authority));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_of_ours_names_no_authority() {
+    fn foreign_token_names_no_authority() {
         let digits = "0".repeat(64);
         for text in ["", "wrong", "whf1", "whf1.abc.def", &format!("whf2.{digits}.x"), "whf1.é.x"] {
             assert_eq!(Token::new(text).authority(), None, "{text}");

@@ -72,7 +72,7 @@ const LOGS: [(&str, MakeRow); 3] = [
     }),
 ];
 
-/// Reads the logs and tells how long each took, and the most memory so far.
+/// Reads the logs and states how long each took, and the most memory so far.
 fn read_logs(out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
     for (name, row) in LOGS {
         let start = now_s();

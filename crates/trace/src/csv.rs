@@ -66,7 +66,7 @@ pub(crate) struct CsvRows {
     fields: Vec<(u32, u32)>,
     /// The first row of a file without a header, already read; its limits are in `fields`.
     first: Option<Row>,
-    /// What says how many fields a row has.
+    /// What states how many fields a row has.
     measure: &'static str,
 }
 

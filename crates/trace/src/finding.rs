@@ -81,7 +81,7 @@ rules! {
     DuplicateId = "duplicate-id",
     /// A model that no profile is known for.
     UnknownModel = "unknown-model",
-    /// A deadline that is over when the job is submitted.
+    /// A deadline that has ended when the job is submitted.
     DeadlineBeforeSubmit = "deadline-before-submit",
     /// A stage that takes far longer than the iteration it is part of.
     StageSum = "stage-sum",
@@ -129,7 +129,7 @@ impl Serialize for Rule {
 pub enum Severity {
     /// The file is refused.
     Error,
-    /// The file is read; its author should look at the line all the same.
+    /// The file is read; its author should check the line all the same.
     Warning,
 }
 

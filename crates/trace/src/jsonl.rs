@@ -85,7 +85,7 @@ pub(crate) fn fill(row: &mut Row, schema: &Schema, object: &Object<'_>, findings
     step
 }
 
-/// Appends a value's text and tells what it is.
+/// Appends a value's text and states what it is.
 pub(crate) fn push_value(text: &mut String, raw: &str) -> Kind {
     match raw.as_bytes().first() {
         Some(b'n') => Kind::Empty,

@@ -11,7 +11,7 @@ use crate::source::Lines;
 /// How the fields of a line are separated and ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// Tabs. A line's number of fields says which column each is; one more column has the line's number, from 0.
+    /// Tabs. A line's number of fields states which column each is; one more column has the line's number, from 0.
     Tabs {
         /// The column of each field, for each number of fields.
         layouts: &'static [&'static [usize]],

@@ -1,4 +1,4 @@
-//! One row of a table, whatever the file's syntax, and typed access to its cells that says what is wrong.
+//! One row of a table, whatever the file's syntax, and typed access to its cells that states what is wrong.
 
 use crate::finding::{Findings, Note, Rule};
 use crate::text::shown;
@@ -156,7 +156,7 @@ impl<'a> RowCheck<'a> {
         self.findings.push(self.row.line, Some(self.schema.columns[column].name), note);
     }
 
-    /// Leaves the row out and counts it; `name` is the column that says which row it is.
+    /// Leaves the row out and counts it; `name` is the column that states which row it is.
     pub(crate) fn drop(&mut self, name: usize, reason: &'static str) {
         self.drop_part(name, reason, None);
     }

@@ -12,7 +12,7 @@ use crate::text::shown;
 /// Longest line (or CSV record) that is read. A longer one is no trace's, and memory has an end.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// How much of the beginning is looked at to tell formats apart.
+/// How much of the beginning is checked to tell formats apart.
 const HEAD_BYTES: usize = 1 << 16;
 
 const BUFFER_BYTES: usize = 1 << 17;
@@ -84,7 +84,7 @@ fn past(line: u64) -> String {
     if line == 0 { String::new() } else { format!(" past line {line}") }
 }
 
-/// Text to read, with its first bytes looked at.
+/// Text to read, with its first bytes checked.
 pub(crate) struct Source {
     /// The file's name for messages.
     pub(crate) file: String,

@@ -34,7 +34,7 @@ export function s(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Puts other children in the place of those that a node has. */
+/** Puts other children instead of those that a node has. */
 export function replace(node, ...children) {
   node.replaceChildren();
   append(node, children);

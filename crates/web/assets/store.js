@@ -87,7 +87,7 @@ class Store extends EventTarget {
     setTimeout(() => { this.isDue = false; this.load(); }, wait);
   }
 
-  /** Everything anew. What the stream tells meanwhile is newer than what is being loaded. */
+  /** Everything again. What the stream tells meanwhile is newer than what is being loaded. */
   async load() {
     this.loadedAt = performance.now();
     const touched = new Set();

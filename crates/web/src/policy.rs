@@ -1,4 +1,4 @@
-//! What a page may do in a browser, where it has no server to say so.
+//! What a page may do in a browser, where it has no server to state this.
 
 /// Allows this script and this style, by what is in them, and nothing else: no other script, no request, no frame.
 #[must_use]

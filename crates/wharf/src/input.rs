@@ -105,7 +105,7 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, CliError> {
 /// Limits from a file: its text, and what that says.
 ///
 /// # Errors
-/// Where it cannot be read, or says what cannot be; with file, line and key.
+/// Where it cannot be read, or states what cannot be; with file, line and key.
 pub(crate) fn limits(path: &Path) -> Result<(String, Limits), CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, error))?;
     let limits = Limits::parse(&text).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Ctrl-C, termination and panics: nothing partial stays behind, and the exit code says what happened.
+//! Ctrl-C, termination and panics: nothing partial stays behind, and the exit code states what happened.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -47,7 +47,7 @@ pub(crate) fn install() -> Result<(), CliError> {
     Ok(())
 }
 
-/// Says `note` where the command is interrupted: how to go on. The first one counts.
+/// Says `note` where the command is interrupted: how to continue. The first one counts.
 pub(crate) fn say_when_interrupted(note: String) {
     let _ = NOTE.set(note);
 }

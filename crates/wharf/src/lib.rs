@@ -48,7 +48,7 @@ fn run(parsed: &Parsed) -> Exit {
     config::hand_to_clients(parsed);
     config::tell(parsed, &terminal);
     // The supervisor of a worker deals with signals itself, and must not have threads; what becomes another program, neither.
-    // A step ends with its trainer, whose log is not the place to say so.
+    // A step ends with its trainer, whose log is not the place to state this.
     let is_apart = matches!(
         cli.command,
         args::Command::Supervisor(_)

@@ -76,7 +76,7 @@ pub fn policies_markdown() -> String {
         let _ = write!(text, "\n- **Must know**: {}.\n", policy.must_know);
         let _ = writeln!(text, "- **When to use it**: {}", policy.advice);
         if !policy.knobs.is_empty() {
-            text += "\n| setting | values | default | what it changes |\n|---|---|---|---|\n";
+            text += "\n| setting | values | default | effect |\n|---|---|---|---|\n";
         }
         for knob in policy.knobs {
             let cells =

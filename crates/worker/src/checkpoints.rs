@@ -1,4 +1,4 @@
-//! Checkpoint directories that the head chose, after their jobs are over: an empty one is removed at once, any other when nothing in it has
+//! Checkpoint directories that the head chose, after their jobs have ended: an empty one is removed at once, any other when nothing in it has
 //! changed for as long as the head keeps it. All of it is done with the rights of the job's user.
 //!
 //! What is still to be removed is noted in the state directory, so that a restart of the worker loses nothing.
@@ -53,7 +53,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&fresh, path)
 }
 
-/// A directory whose job is over.
+/// A directory whose job has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Released {
     dir: PathBuf,
@@ -151,7 +151,7 @@ fn forget(note: &Path) {
 
 /// Removes a directory that is empty, or in which nothing has changed for so long. Returns whether it is gone.
 pub(crate) fn is_removed(dir: &Path, keep: Option<Duration>) -> bool {
-    // Its job is over: no other node looks for the marker.
+    // Its job has ended: no other node searches for the marker.
     let _ = std::fs::remove_file(dir.join(MARKER));
     match std::fs::remove_dir(dir) {
         Ok(()) => {

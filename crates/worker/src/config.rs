@@ -13,7 +13,7 @@ use crate::settings::TaskSettings;
 pub struct WorkerConfig {
     /// The head's address, such as `https://127.0.0.1:7717`; `http://` is for heads in the same process.
     pub head: String,
-    /// What the worker shows the head to be let in: a join token, not needed once it has joined. Never logged, never handed
+    /// Proof of identity for the head: a join token, not needed once it has joined. Never logged, never handed
     /// to tasks.
     pub token: String,
     /// The node's name, unique in the cluster.
@@ -92,7 +92,7 @@ pub enum Rehearsal {
 pub enum Notice {
     /// The head has let it in.
     Welcomed,
-    /// The head is away; the tasks go on.
+    /// The head is away; the tasks continue.
     HeadAway {
         /// What happened.
         reason: String,

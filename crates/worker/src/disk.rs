@@ -1,7 +1,7 @@
 //! The disk under a worker's state directory: how full it is, what tasks' output may take of it, and for how long that is kept.
 //!
 //! Output that has outgrown its limit loses its middle: the file keeps its length, so that offsets stay right for those who
-//! follow it, but the disk gets the blocks back. The beginning says what a task did first, and the end what it did last.
+//! follow it, but the disk gets the blocks back. The beginning states what a task did first, and the end what it did last.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -58,7 +58,7 @@ pub(crate) fn trim_outputs(paths: &[PathBuf], disk: &Disk, output_bytes: u64) {
     }
 }
 
-/// Removes what tasks have left that are over for longer than output is kept.
+/// Removes what tasks have left that have ended for longer than output is kept.
 pub(crate) fn remove_old(state_dir: &Path, retention: Duration, is_known: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(state_dir.join("tasks")).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -66,7 +66,7 @@ pub(crate) fn remove_old(state_dir: &Path, retention: Duration, is_known: impl F
         let age = path.symlink_metadata().and_then(|found| found.modified()).ok();
         let age = age.and_then(|at| SystemTime::now().duration_since(at).ok());
         if age.is_some_and(|age| age > retention) && task.is_some_and(|task| !is_known(task)) {
-            // One that stays is looked at again.
+            // One that stays is checked again.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is told to the head instead.
+//! What can go wrong with a worker or its supervisor as a whole. What goes wrong with a task is requested to the head instead.
 
 use std::error::Error;
 use std::io;
@@ -69,14 +69,14 @@ pub enum WorkerError {
     SupervisorVersion {
         /// Its protocol.
         found: u32,
-        /// The one that this worker speaks.
+        /// The version of this worker.
         wanted: u32,
         /// Its process.
         pid: u32,
     },
 }
 
-/// Why a supervisor cannot start or go on.
+/// Why a supervisor cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// A file or socket of the state directory cannot be used.

@@ -1,6 +1,6 @@
 """`python -m wharf.profiler`: what `wharf profile` talks to, in lines of JSON.
 
-The first line on standard input says what is wanted. The answer is what can be measured; the next line says which of it, and in how many
+The first line on standard input states what is wanted. The answer is what can be measured; the next line states which of it, and in how many
 rounds each; then comes a line for every measurement. What a user's file prints goes to standard error.
 """
 
@@ -144,7 +144,7 @@ class Session:
             plan = Plan.parse(task["plan"])
             self.ready[task["plan"]] = Runner(self.model, plan, self.batch, self._recompute(), self.devices)
         runner = self.ready[task["plan"]]
-        # The state is made anew on each visit: plans need not fit side by side.
+        # The state is made again on each visit: plans need not fit side by side.
         state, batch = runner.make()
 
         def step() -> Any:

@@ -13,7 +13,7 @@ from .model import PARTS, Loss, Model, Stack, Wrong, blocks, samples, splits
 from .walk import PRODUCTS, Group, Operator, Value, counted, walked
 
 
-#: How often parameters go through memory for each microbatch: read in the forward pass, when that is computed anew and in the backward
+#: How often parameters go through memory for each microbatch: read in the forward pass, when that is computed again and in the backward
 #: pass; their gradient written, and added to the sum.
 PARAMETER_PASSES = 6
 
@@ -151,7 +151,7 @@ class Layers:
 
     @staticmethod
     def _summed(members: List[Operator], width: float) -> float:
-        """What devices that share the layer sum: as marked, or what is added to what goes on from layer to layer, or after every
+        """What devices that share the layer sum: as marked, or what is added to what continues from layer to layer, or after every
         other product with parameters."""
         marked = [one for one in members if one.name == "optimization_barrier"]
         if marked:

@@ -32,7 +32,7 @@ def tasks(model: Stack, batch: int, devices: int, recompute: bool) -> List[Dict[
 
 
 def _task(model: Stack, part: str, samples: int, share: int, recompute: bool) -> Dict[str, Any]:
-    """With the work that there is: the name does not tell how wide the part is."""
+    """With the work that there is: the name does not state how wide the part is."""
     value, shapes = _part(model, part, samples, share, recompute)
     made = jax.eval_shape(value, *shapes)
     back = lambda params, x, batch, slope: jax.vjp(lambda params, x: value(params, x, batch), params, x)[1](slope)

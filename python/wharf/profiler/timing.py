@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-#: A visit takes at least so many times, and goes on for so long.
+#: A visit takes at least so many times, and continues for so long.
 TIMES_MIN, VISIT_S = 3, 0.1
 
 

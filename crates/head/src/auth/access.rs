@@ -28,7 +28,7 @@ pub const WORKER_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a token is valid unless it is created with another expiry.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// How long the join token in the head's folder is valid; the head replaces it when half of that is over.
+/// How long the join token in the head's folder is valid; the head replaces it when half of that has ended.
 const FOLDER_TOKEN_LIFE_S: f64 = 7.0 * 24.0 * 3600.0;
 
 /// What a head's keys are made for.
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn token_of_an_older_authority_is_told() {
+    fn token_of_an_older_authority_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         drop(Access::open(&setup(folder.path())).unwrap());
         fs::remove_dir_all(folder.path().join("auth")).unwrap();

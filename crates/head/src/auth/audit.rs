@@ -29,7 +29,7 @@ const OBJECTS_MAX: usize = 64;
 /// Refusals and logins of one origin that get an entry each within a window; more are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 const WINDOW_ENTRIES: u32 = 20;
-/// Origins that are counted; beyond them the counts begin anew.
+/// Origins that are counted; beyond them the counts begin again.
 const ORIGINS_MAX: usize = 4096;
 /// Entries of one reply.
 const MOST_DEFAULT: u32 = 1000;

@@ -163,7 +163,7 @@ impl Access {
             }
             (Found::Unknown, CredentialKind::Token) => (None, "the token is wrong, or was revoked"),
             (Found::Unknown, CredentialKind::Certificate) => {
-                (None, "the worker's certificate was revoked; it has to join again with a new token")
+                (None, "the worker's certificate was revoked; join again with a new token")
             }
         };
         let status = Status::unauthenticated(reason);
@@ -212,7 +212,7 @@ fn expired(kind: CredentialKind) -> &'static str {
             "the token has expired; an admin renews it with `wharf token renew` or makes a new one with \
              `wharf token create`"
         }
-        CredentialKind::Certificate => "the worker's certificate has expired; it has to join again",
+        CredentialKind::Certificate => "the worker's certificate has expired; join again with a new token",
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Scope {
     None,
     /// List and show; read the output of own jobs.
     ReadOnly,
-    /// Submit, change own jobs and run commands beside them.
+    /// Submit, change own jobs and run commands in them.
     Submit,
     /// Change jobs of all users, and nodes.
     Operate,
@@ -145,7 +145,7 @@ impl Identity {
         (!self.may_change(owner)).then(|| foreign(job_id, owner))
     }
 
-    /// Fails where they may not read a job's output, or run commands beside it.
+    /// Fails where they may not read a job's output, or run commands in it.
     pub(crate) fn must_read(&self, job_id: u32, owner: &str) -> Result<(), Status> {
         if self.may_read(owner) { Ok(()) } else { Err(Status::permission_denied(foreign(job_id, owner))) }
     }

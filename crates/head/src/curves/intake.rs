@@ -15,7 +15,7 @@ use crate::tasks::progress::Progress;
 const MESSAGE_POINTS_MAX: usize = 4096;
 /// Earlier runs of a job whose nodes may still send points.
 const RUNS_MAX: usize = 16;
-/// How long a worker keeps a task that is over because its points are not stored, in seconds.
+/// How long a worker keeps a task that has ended because its points are not stored, in seconds.
 const FORGET_AFTER_S: f64 = 60.0;
 /// How often the store is asked whether it has them, in seconds.
 const LOOK_S: f64 = 0.2;
@@ -26,7 +26,7 @@ const ON_NAN: &str = "(on_nan)";
 /// A run of a job: its generation and its nodes by rank.
 type Run = (u32, Vec<NodeId>);
 
-/// Points on their way to the store, and tasks that are over and wait until theirs are stored.
+/// Points on their way to the store, and tasks that have ended and wait until theirs are stored.
 pub(crate) struct CurveIntake {
     /// None: no points are stored.
     store: Option<CurveStore>,
@@ -37,7 +37,7 @@ pub(crate) struct CurveIntake {
     runs: BTreeMap<JobId, VecDeque<Run>>,
 }
 
-/// A task that is over and that its worker may forget once its points are stored.
+/// A task that has ended and that its worker may forget once its points are stored.
 struct Forget {
     ticket: u64,
     since: Time,
@@ -88,7 +88,7 @@ impl CurveIntake {
         self.store.as_ref().is_none_or(|store| store.is_stored(ticket))
     }
 
-    /// Whether a worker may forget a task that is over now; otherwise the task waits until its points are stored.
+    /// Whether a worker may forget a task that has ended now; otherwise the task waits until its points are stored.
     fn may_forget(&mut self, node: NodeId, task: TaskId, now: Time) -> bool {
         let ticket = self.tickets.get(&JobId(task.job_id)).copied();
         match ticket.filter(|&ticket| !self.is_stored(ticket)) {
@@ -109,7 +109,7 @@ impl CurveIntake {
         self.waiting.pop_front().map(|Forget { node, task, .. }| (node, task))
     }
 
-    /// Drops the records of a job that is over.
+    /// Drops the records of a job that has ended.
     pub(crate) fn end(&mut self, job: JobId) {
         self.runs.remove(&job);
         self.tickets.remove(&job);
@@ -174,7 +174,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets a worker forget a task that is over, now or when its points are stored.
+    /// Lets a worker forget a task that has ended, now or when its points are stored.
     pub(crate) fn send_forget(&mut self, job: JobId, generation: u32, node: NodeId) {
         let task = TaskId { job_id: job.0, generation };
         if self.tasks.curves.may_forget(node, task, self.clock.now()) {

@@ -112,7 +112,7 @@ fn begin_run(connection: &Connection, batch: &Batch, lowest: u64) -> rusqlite::R
     Ok(true)
 }
 
-/// Drops the points of the first to the last of a job's runs from a step on. What is left of each curve is counted anew.
+/// Drops the points of the first to the last of a job's runs from a step on. What is left of each curve is counted again.
 fn drop_points(
     connection: &Connection,
     job: u32,

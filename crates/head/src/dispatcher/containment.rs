@@ -49,7 +49,7 @@ impl Containment {
         self.quiet_until.is_some_and(|until| now < until)
     }
 
-    /// When that is over.
+    /// When that has ended.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.quiet_until
     }
@@ -212,7 +212,7 @@ impl Dispatcher {
         let now = self.now();
         let delay_s = self.containment.shut_out(node, now);
         self.alert(&format!(
-            "a message of node {node} caused incident {}: the node is not let in for {delay_s:.0} s",
+            "a message of node {node} caused incident {}: its connections are rejected for {delay_s:.0} s",
             incident.id
         ));
     }
@@ -230,7 +230,7 @@ impl Dispatcher {
         }
     }
 
-    /// Builds everything in memory anew from the journal. Connections of workers are closed: they connect again and report what they
+    /// Builds everything in memory again from the journal. Connections of workers are closed: they connect again and report what they
     /// run. Clients that wait for jobs or read output stay connected.
     pub(crate) fn rebuild(&mut self) {
         self.log.journal.truncate_pending(0);

@@ -145,7 +145,7 @@ impl Dispatcher {
         let (nodes, tasks) = (self.nodes.connections.next_due(), self.tasks.next_stall_look());
         let due = [nodes, self.jobs.next_due(), tasks, self.engine.next_decision()];
         let due = due.into_iter().flatten().min();
-        // What is left alone after a panic is not due before that is over.
+        // What is left alone after a panic is not due before that has ended.
         let due = match self.containment.next_due() {
             Some(until) => Some(due.map_or(until, |due| due.max(until))),
             None => due,

@@ -123,7 +123,7 @@ impl Meter {
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let counters: [(&str, &str, &Counters); 7] = [
-            ("jobs_ended", "Jobs that are over, by how they ended", &self.ended),
+            ("jobs_ended", "Ended jobs, by result", &self.ended),
             ("job_stops", "Stops of jobs with devices, by reason", &self.stops),
             ("job_starts", "Starts of jobs, by policy", &self.starts),
             ("preemptions", "Times that a job's devices were given to another", &self.preemptions),
@@ -138,7 +138,7 @@ impl Meter {
         for (name, help, counters) in counters {
             registry.register(name, help, counters.clone());
         }
-        registry.register("jobs_submitted", "Jobs that came in", self.submitted.clone());
+        registry.register("jobs_submitted", "Submitted jobs", self.submitted.clone());
         registry.register("journal_events", "Events that were made durable", self.events.clone());
         registry.register(
             "dispatcher_inputs",
@@ -159,7 +159,7 @@ impl Meter {
             ("nodes", "Nodes by health", &self.nodes),
             ("devices", "Devices by type and state", &self.devices),
             ("devices_idle", "Allocated devices without activity, as reported by workers", &self.idle),
-            ("head", "What the head is", &self.info),
+            ("head", "Version and policy of the head", &self.info),
         ];
         for (name, help, gauges) in gauges {
             registry.register(name, help, gauges.clone());

@@ -78,7 +78,7 @@ pub(crate) enum Input {
     },
     /// A question, answered from a state in which everything earlier is durable.
     Ask(Box<dyn FnOnce(&Dispatcher) + Send>),
-    /// A request for a reply when a job is over.
+    /// A request for a reply when a job has ended.
     Wait {
         job: JobId,
         reply: oneshot::Sender<()>,
@@ -227,7 +227,7 @@ impl Dispatcher {
         self.recover_part("jobs that are kept by their clients", Self::renew_leases);
     }
 
-    /// Notifies clients that wait for jobs that are over.
+    /// Notifies clients that wait for jobs that have ended.
     pub(crate) fn release_waiters(&mut self) {
         let state = self.engine.state();
         let is_over = |job: &JobId| !state.has_job(*job) || state.job(*job).is_ended();

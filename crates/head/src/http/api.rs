@@ -29,14 +29,14 @@ use crate::dispatcher::Dispatcher;
 use crate::journal::Reader;
 use crate::query::views;
 
-/// Jobs that are over and still listed; those beyond are found by their number.
+/// Jobs that have ended and still listed; those beyond are found by their number.
 const ENDED_MAX: usize = 10_000;
 /// Jobs that the dispatcher describes at once, so that it is never busy with it for long.
 const PAGE: usize = 500;
 /// Jobs whose reasons are told at once.
 const REASONS_MAX: usize = 100;
 const EVENTS_MAX: u32 = 500;
-/// Jobs that are not over, beyond which nothing is foreseen; and those that are over and tell about the others.
+/// Jobs that are not over, beyond which nothing is foreseen; and those that have ended and tell about the others.
 const FORESEEN_MAX: u32 = 3000;
 pub(super) const PAST_MAX: u32 = 2000;
 

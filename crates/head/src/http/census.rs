@@ -19,7 +19,7 @@ pub(super) fn health_word(health: Health) -> &'static str {
     }
 }
 
-/// What there is now. Jobs are not looked at: they are counted as they change. Nodes and devices are, as there are few of them
+/// What there is now. Jobs are not checked: they are counted as they change. Nodes and devices are, as there are few of them
 /// beside jobs that once were.
 pub(super) fn census(dispatcher: &Dispatcher) -> Census {
     let state = dispatcher.engine.state();

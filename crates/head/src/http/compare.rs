@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Work without an end, that says when it was given up.
+    /// Work without an end, that states when it was given up.
     fn endless(ended: mpsc::Sender<()>) -> impl FnOnce(&AtomicBool) + Send + 'static {
         move |is_given_up| {
             while !is_given_up.load(Ordering::Relaxed) {

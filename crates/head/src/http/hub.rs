@@ -2,7 +2,7 @@
 //!
 //! The feed reads events that are durable from the journal, over a connection of its own, and asks the dispatcher for the jobs
 //! and nodes that they are about, at most a few times a second and only while clients watch. A client that cannot keep up misses
-//! something, is told so, and asks for everything anew.
+//! something, is told so, and asks for everything again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -35,13 +35,13 @@ use crate::journal::record::Record;
 use crate::query::views;
 use crate::rpc::service::Shared;
 
-/// At least so long between two messages; and how often figures that are not events are looked at.
+/// At least so long between two messages; and how often figures that are not events are checked.
 const APART: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(1);
 /// Messages that may wait for one who watches.
 const BEHIND_MAX: usize = 32;
 const WATCHERS_MAX: usize = 256;
-/// Events that are told at once; where there are more, everything is asked for anew.
+/// Events that are told at once; where there are more, everything is asked for again.
 const EVENTS_MAX: u32 = 2000;
 const JOBS_MAX: usize = 2000;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -77,7 +77,7 @@ pub struct SimulationError {
     pub reason: String,
 }
 
-/// Says when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
+/// States when jobs are expected to start, from what the head exports. It may take its time: the dispatcher does not wait for it.
 pub type Foresee = Arc<dyn Fn(Exported, &[u32]) -> Result<Vec<Foreseen>, SimulationError> + Send + Sync>;
 
 /// What would become of the jobs that are there under each of some policies: one object for each, the present policy first. It ends

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 /// A file of the dashboard. Its parts are looked up by their whole names, and never on disk.
 pub(super) async fn page(method: Method, uri: Uri) -> Response {
     if method != Method::GET && method != Method::HEAD {
-        return (StatusCode::METHOD_NOT_ALLOWED, "nothing can be done here\n").into_response();
+        return (StatusCode::METHOD_NOT_ALLOWED, "this page is read-only\n").into_response();
     }
     let path = uri.path();
     let name = if path == "/" { "index.html" } else { path.trim_start_matches('/') };

@@ -30,7 +30,7 @@ impl Batches {
         self.stranded.insert(job);
     }
 
-    /// Drops the records of a job that is over.
+    /// Drops the records of a job that has ended.
     pub(crate) fn end(&mut self, job: JobId) {
         self.stranded.remove(&job);
         if let Some(until) = self.leases.remove(&job) {

@@ -14,7 +14,7 @@ use crate::dispatcher::Dispatcher;
 pub struct CheckpointSettings {
     /// The parent of all such directories; a relative one is below the working directory of each job. `%u` is the user.
     pub root: String,
-    /// How long a directory is kept after its job is over and nothing in it has changed.
+    /// How long a directory is kept after its job has ended and nothing in it has changed.
     pub keep: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Dispatcher {
             return CheckpointDir { path: below(&spec.workdir, &path), is_default: false };
         }
         let root = below(&spec.workdir, &names.expand(&self.jobs.checkpoints.root));
-        // Ids begin anew on a new head, and several heads may serve one file system: the time of submission tells them apart.
+        // Ids begin again on a new head, and several heads may serve one file system: the time of submission tells them apart.
         let submitted_s = self.clock.unix_s(self.engine.state().spec(job).submit);
         let submitted_ms = (submitted_s * 1000.0).round();
         let number = match names.array_index {
@@ -91,7 +91,7 @@ impl Dispatcher {
         }
     }
 
-    /// A job is over: a connected node of it removes its directory in time, where the head chose that.
+    /// A job has ended: a connected node of it removes its directory in time, where the head chose that.
     pub(crate) fn release_checkpoint(&mut self, job: JobId) {
         let life = self.engine.state().job(job);
         let Some(spec) = self.spec(job).filter(|_| matches!(life.phase, Phase::Ended(_))) else { return };

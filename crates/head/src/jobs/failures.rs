@@ -17,7 +17,7 @@ const DELAY_MAX_S: f64 = 300.0;
 /// How often machines may fail a job that names no number: something about it may kill its nodes.
 const STRIKES_MAX: u32 = 20;
 
-/// The failures of a job so far; also of jobs that are over.
+/// The failures of a job so far; also of jobs that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FailureHistory {
     /// The word of the last cause; empty where the job has finished since.

@@ -42,7 +42,7 @@ impl LiveJobs {
         }
     }
 
-    /// Removes a job that is over. Returns whether its array has no live element any more.
+    /// Removes a job that has ended. Returns whether its array has no live element any more.
     pub(super) fn remove(&mut self, job: u32, first: u32, user: Option<&str>) -> bool {
         self.ids.remove(&job);
         if let Some(user) = user

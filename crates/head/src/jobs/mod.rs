@@ -92,14 +92,14 @@ impl Jobs {
         self.live.add(jobs, is_array, spec);
     }
 
-    /// A job is over: it has no lease and no time limit any more.
+    /// A job has ended: it has no lease and no time limit any more.
     pub(crate) fn end_run(&mut self, job: JobId) {
         self.time_limits.remove(job);
         self.fruitless_runs.remove(job);
         self.batches.end(job);
     }
 
-    /// Removes a job that is over. `first` is the first job of its array, or itself.
+    /// Removes a job that has ended. `first` is the first job of its array, or itself.
     pub(crate) fn end(&mut self, job: JobId, first: u32, user: Option<&str>) {
         if self.live.remove(job.0, first, user) {
             self.array_limits.remove(first);

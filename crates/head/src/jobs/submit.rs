@@ -297,7 +297,7 @@ impl Dispatcher {
                     continue;
                 }
                 match self.change_job(JobId(job), request) {
-                    // Of an array, those that are over stay as they are.
+                    // Of an array, those that have ended stay as they are.
                     Err(Ignored::Stale | Ignored::WrongPhase) if is_array => {}
                     Err(ignored) => refused.push(Refusal { job_id: job, reason: ignored.to_string() }),
                     Ok(()) => {}

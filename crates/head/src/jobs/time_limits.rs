@@ -41,7 +41,7 @@ impl TimeLimits {
         self.last_starts.insert(job, began_at) == Some(began_at)
     }
 
-    /// Drops the records of a job that is over.
+    /// Drops the records of a job that has ended.
     pub(super) fn remove(&mut self, job: JobId) {
         self.last_starts.remove(&job);
     }

@@ -36,7 +36,7 @@ pub(crate) fn to_core(spec: &WireSpec, submit: Time, epoch_unix_s: f64) -> JobSp
     }
 }
 
-/// Where an owner does not say how long an iteration takes, and the performance model knows: as many iterations as the owner
+/// Where an owner does not state how long an iteration takes, and the performance model knows: as many iterations as the owner
 /// says, or as make up the job's length. A job of unknown length stays one.
 pub(crate) fn with_known_speed(
     core: JobSpec,

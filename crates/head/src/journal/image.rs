@@ -29,9 +29,9 @@ pub(crate) struct HeadState {
     pub(crate) checkpoints: BTreeMap<u32, f64>,
     /// Arrays: the first element, and how many there are.
     pub(crate) arrays: BTreeMap<u32, u32>,
-    /// Why the last run of a job came to nothing, where its worker said so; also of jobs that are over.
+    /// Why the last run of a job came to nothing, where its worker said so; also of jobs that have ended.
     pub(crate) reasons: BTreeMap<u32, String>,
-    /// The failures of jobs, those that are over included.
+    /// The failures of jobs, those that have ended included.
     pub(crate) failures: BTreeMap<u32, FailureHistory>,
     /// Jobs that wait after a failure, and until when, in seconds.
     pub(crate) delays: BTreeMap<u32, f64>,
@@ -39,7 +39,7 @@ pub(crate) struct HeadState {
     pub(crate) plans: BTreeMap<u32, (u32, u32, u32)>,
     /// What trainers told last, of jobs that have had a run.
     pub(crate) metrics: BTreeMap<u32, BTreeMap<String, Number>>,
-    /// Iterations that trainers reported last in runs that are over, and how many there were to make (0: not known).
+    /// Iterations that trainers reported last in runs that have ended, and how many there were to make (0: not known).
     pub(crate) reported: BTreeMap<u32, (f64, f64)>,
     /// Remarks on the metrics of jobs.
     pub(crate) remarks: BTreeMap<u32, Vec<String>>,
@@ -140,7 +140,7 @@ impl HeadState {
         }
     }
 
-    /// Drops the records of a job that is over; a failure of one that finished is not why it ended.
+    /// Drops the records of a job that has ended; a failure of one that finished is not why it ended.
     pub(crate) fn end(&mut self, job: u32, is_finished: bool) {
         if let Some(failures) = self.failures.get_mut(&job).filter(|_| is_finished) {
             failures.last.clear();

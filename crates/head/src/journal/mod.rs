@@ -1,6 +1,6 @@
 //! The journal: one SQLite file in WAL mode, every batch of events one durable transaction.
 //!
-//! Each event carries a sum over itself and all before it, and a small file beside the journal tells how far it went: a
+//! Each event carries a sum over itself and all before it, and a small file beside the journal states how far it went: a
 //! damaged or missing end is found when the journal is opened, said, and cut off after the last whole event.
 
 mod image;
@@ -544,7 +544,7 @@ impl Log for Journal {
     }
 }
 
-/// Whether SQLite says that the file's contents are not what they were.
+/// Whether SQLite states that the file's contents are not what they were.
 fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

@@ -87,7 +87,7 @@ fn fill_ids(next: u32, now: Time, state: &mut State) {
     }
 }
 
-/// Adds lost nodes in the place of those that are unknown.
+/// Adds lost nodes instead of those that are unknown.
 fn fill_nodes(next: u32, now: Time, state: &mut State) {
     while (state.topology().nodes().len() as u32) < next.min(IDS_MAX) {
         let node = NodeId::from_index(state.topology().nodes().len());
@@ -118,7 +118,7 @@ pub(super) fn follows(record: &Record, now: Time, state: &mut State) -> bool {
             fill_nodes(node, now, state);
             let mut jobs = Vec::new();
             if has_node(state, node) {
-                // Declared anew.
+                // Declared again.
                 state.schedule().jobs_on(state.topology(), NodeId(node), &mut jobs);
             }
             jobs.is_empty()

@@ -173,7 +173,7 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remarks: Vec<String>,
     },
-    /// How long the iterations of a run took that is over, on devices of one type, under which plan.
+    /// How long the iterations of a run took that has ended, on devices of one type, under which plan.
     JobTimed {
         job: u32,
         device_type: String,

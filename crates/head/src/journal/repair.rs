@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::replay::{Entries, Position, base};
 use super::{ACCEPTED, CLUSTER, FILE_IDENTITY, INCARNATIONS, JournalError, LIMITS, POLICY, schema};
 
-/// Puts a whole journal in the place of a damaged one. Returns where the damaged one is now.
+/// Puts a whole journal instead of a damaged one. Returns where the damaged one is now.
 pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalError> {
     let file = |path: &Path| {
         let path = path.to_owned();
@@ -42,7 +42,7 @@ pub(super) fn repair(path: &Path, now_unix_s: f64) -> Result<PathBuf, JournalErr
 /// Opens a file whose length or tables may not be what its first page says.
 fn open_damaged(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // SQLite refuses to look at a file that is too short, unless it is told that one knows.
+    // SQLite refuses to check a file that is too short, unless it is informed that one knows.
     connection.execute_batch("PRAGMA writable_schema = ON")?;
     Ok(connection)
 }

@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path, now_unix_s: f64) -> Result<Opened, JournalError>
     Ok(Opened { connection, read_only: None })
 }
 
-/// Whether SQLite had no space for a file. It says so in several ways.
+/// Whether SQLite had no space for a file. It states this in several ways.
 fn is_without_space(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

@@ -22,7 +22,7 @@ struct Failure {
     cause: Cause,
 }
 
-/// Failures of nodes and devices lately. They are not journaled: a head that was restarted counts anew.
+/// Failures of nodes and devices lately. They are not journaled: a head that was restarted counts again.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFailures {
     nodes: BTreeMap<NodeId, VecDeque<Failure>>,

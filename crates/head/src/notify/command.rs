@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::{Notice, NotifyError};
 
-/// Where a command is looked for: nothing of the head's own environment is passed on.
+/// Where a command is searched for: nothing of the head's own environment is passed on.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs the command and waits for it, at most `limit`.

@@ -99,7 +99,7 @@ impl Dispatcher {
             return ChangeJobsReply { matched, ..ChangeJobsReply::default() };
         }
         let job_ids = found.iter().map(|job| job.0).collect();
-        // Each element of an array was looked at by itself.
+        // Each element of an array was checked by itself.
         let named = ChangeJobsRequest { job_ids, elements_only: true, filter: None, ..request.clone() };
         let refused = self.change_jobs(&named, owner.is_some());
         self.note_change(&named, &refused, by);

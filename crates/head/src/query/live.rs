@@ -1,4 +1,4 @@
-//! A cluster's present and past, for simulations that go on from there or do it over.
+//! A cluster's present and past, for simulations that continue from there or do it over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,7 +156,7 @@ impl Live {
         self.policies.last().map(|(_, choice)| choice.clone()).unwrap_or_default()
     }
 
-    /// Puts the limits in force around who decides. What jobs that are over have used up is not counted.
+    /// Puts the limits in force around who decides. What jobs that have ended have used up is not counted.
     pub fn govern(&self, regime: Regime) -> Regime {
         govern(regime, &self.limits, Some(&self.applied), self.epoch_unix_s)
     }

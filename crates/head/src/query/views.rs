@@ -100,7 +100,7 @@ fn early_end(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
 pub(crate) fn cause(dispatcher: &Dispatcher, job: JobId) -> Cause {
     match dispatcher.engine.state().job(job).phase {
         Phase::Ended(JobEnd::Finished | JobEnd::Rejected) => Cause::NoCause,
-        // It runs again: the failure of its last run is over.
+        // It runs again: the failure of its last run has ended.
         Phase::Placed | Phase::Running => Cause::NoCause,
         Phase::Ended(JobEnd::Cancelled) => Cause::Request,
         Phase::Ended(JobEnd::TimedOut) => Cause::TimeLimit,
@@ -132,7 +132,7 @@ fn reason(dispatcher: &Dispatcher, job: JobId) -> String {
     }
 }
 
-/// All phases that people are told of.
+/// All phases that people are informed of.
 pub(crate) const PHASES: [JobPhase; 9] = [
     JobPhase::Waiting,
     JobPhase::Held,

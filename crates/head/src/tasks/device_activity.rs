@@ -53,7 +53,7 @@ impl DeviceActivity {
         }
     }
 
-    /// A run is over: for how long its devices were watched, and idle, in seconds.
+    /// A run has ended: for how long its devices were watched, and idle, in seconds.
     fn end(&mut self, job: JobId, now: Time) -> (f64, f64) {
         self.set(job, now, false, false);
         self.0.remove(&job).map_or((0.0, 0.0), |watch| (watch.watched_s, watch.idle_s))
@@ -100,7 +100,7 @@ impl Dispatcher {
         self.tasks.activity.set(job, now, uses.is_some(), is_idle);
     }
 
-    /// A run is over: journals the activity of its devices and its progress, where any was reported.
+    /// A run has ended: journals the activity of its devices and its progress, where any was reported.
     pub(crate) fn note_run(&mut self, job: JobId) {
         let (watched_s, idle_s) = self.tasks.activity.end(job, self.clock.now());
         let iterations = self.tasks.progress(job).map_or(0.0, |progress| progress.iterations);

@@ -126,7 +126,7 @@ impl Routes {
         self.open().retain(|_, route| route.worker != worker);
     }
 
-    /// Begins a command and serves it until it is over.
+    /// Begins a command and serves it until it has ended.
     pub(crate) fn begin(
         self: &Arc<Self>,
         place: TaskPlace,
@@ -161,7 +161,7 @@ impl Routes {
 struct Worker {
     session: u64,
     place: TaskPlace,
-    /// The command outlives the connection, and its client says when it is over.
+    /// The command outlives the connection, and its client states when it has ended.
     is_kept: bool,
 }
 
@@ -179,7 +179,7 @@ fn message(message: exec_input::Message) -> ExecInput {
     ExecInput { message: Some(message) }
 }
 
-/// Passes on what the command says, until it is over.
+/// Passes on what the command says, until it has ended.
 async fn to_client(
     worker: &Worker,
     (mut said, waiting): (mpsc::UnboundedReceiver<FromExec>, &AtomicUsize),
@@ -257,7 +257,7 @@ mod tests {
             })),
         };
         routes.take(2, &mut vec![output(10)]);
-        assert!(receiver.try_recv().is_err(), "another worker has no say");
+        assert!(receiver.try_recv().is_err(), "messages of another worker are ignored");
         routes.take(1, &mut vec![output(WINDOW_BYTES), output(10)]);
         assert_eq!(receiver.len(), 2);
         routes.take(1, &mut vec![output(WAITING_MAX)]);

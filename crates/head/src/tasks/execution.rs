@@ -171,7 +171,7 @@ impl Execution {
         self.tasks.iter().all(|task| task.phase != TaskPhase::Ordered)
     }
 
-    /// Whether all tasks are over.
+    /// Whether all tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.tasks.iter().all(|task| matches!(task.phase, TaskPhase::Ended { .. }))
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_is_that_of_the_culprit_in_whatever_order_ends_are_told() {
+    fn exit_code_is_that_of_the_first_failure_in_any_order_of_reports() {
         // After a restart a head hears of both ends again: of the task that failed, and of the one stopped for it.
         let stopped = End { is_by_itself: false, ..told(143) };
         for (first, second) in [(told(5), stopped), (stopped, told(5))] {

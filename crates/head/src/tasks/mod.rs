@@ -125,7 +125,7 @@ impl Tasks {
         self.executions.iter().filter_map(here).collect()
     }
 
-    /// Drops the records of a job that is over.
+    /// Drops the records of a job that has ended.
     pub(crate) fn end(&mut self, job: JobId) {
         self.activity.remove(job);
         self.progress.remove(&job);
@@ -430,7 +430,7 @@ impl Dispatcher {
 
     /// A task has ended, and its job with it where it was the last.
     ///
-    /// Its worker may forget it once the whole gang is over: the journal does not have the ends of single tasks, so that after
+    /// Its worker may forget it once the whole gang has ended: the journal does not have the ends of single tasks, so that after
     /// a restart the worker has to report them again.
     pub(crate) fn task_over(&mut self, job: JobId, generation: u32, node: NodeId, end: End) {
         if !self.tasks.is_task_of(TaskId { job_id: job.0, generation }, node) {
@@ -485,7 +485,7 @@ impl Dispatcher {
         }
     }
 
-    /// Reports the end of a run to the engine, once all its tasks are over.
+    /// Reports the end of a run to the engine, once all its tasks have ended.
     fn finish_if_over(&mut self, job: JobId) {
         if !self.tasks.execution(job).is_some_and(Execution::is_over) {
             return;
@@ -505,7 +505,7 @@ impl Dispatcher {
         self.note_timing(job, &placement);
         let code = execution.exit_code();
         let is_stopping = self.engine.state().job(job).phase == Phase::Stopping;
-        // Requested to stop when it had just done everything. Without a total only the trainer could say so, by not being interrupted.
+        // Requested to stop when it had just done everything. Without a total only the trainer could state this, by not being interrupted.
         let is_done = execution.is_clean()
             && !execution.is_interrupted()
             && total.is_some_and(|total| iterations >= total);
@@ -536,7 +536,7 @@ impl Dispatcher {
         }
     }
 
-    /// Journals the last metrics of a run that is over: sweeps are compared by them.
+    /// Journals the last metrics of a run that has ended: sweeps are compared by them.
     fn note_metrics(&mut self, job: JobId) {
         let Some(progress) = self.tasks.progress(job) else { return };
         let (metrics, remarks) = (progress.metrics.clone(), progress.remarks());

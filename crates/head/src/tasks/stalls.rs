@@ -14,7 +14,7 @@ use crate::jobs::failures::Origin;
 use crate::journal::record::Record;
 use crate::tasks::Tasks;
 
-/// Seconds between two looks at all jobs that report.
+/// Seconds between two checks all jobs that report.
 const LOOK_S: f64 = 1.0;
 /// A job without a timeout of its own has stalled after the longest of its intervals so many times, but never earlier than that.
 const INTERVALS: f64 = 10.0;
@@ -62,7 +62,7 @@ impl Liveness {
         }
     }
 
-    /// Waiting begins anew, as after a node was away.
+    /// Waiting begins again, as after a node was away.
     fn pardon(&mut self, now: Time) {
         self.last = self.last.map(|_| now);
     }

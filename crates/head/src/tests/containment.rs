@@ -1,4 +1,4 @@
-//! Panics while inputs and decisions are handled: the head goes on, and nothing else is lost.
+//! Panics while inputs and decisions are handled: the head continues, and nothing else is lost.
 
 use tokio::sync::oneshot;
 use wharf_core::{ClusterSpec, JobId, Phase};
@@ -126,7 +126,7 @@ fn policy_that_panics_while_the_state_is_rebuilt_is_replaced() {
 }
 
 #[test]
-fn panics_of_what_is_due_by_itself_do_not_end_the_head() {
+fn panics_of_timers_do_not_end_the_head() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = start(&folder);
     world.submit(vec![job(4)]);
@@ -146,7 +146,7 @@ fn panics_of_what_is_due_by_itself_do_not_end_the_head() {
 }
 
 #[test]
-fn worker_whose_messages_panic_is_not_let_in_for_a_while() {
+fn worker_whose_messages_panic_is_rejected_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = start(&folder);
     world.submit(vec![job(4)]);

@@ -127,7 +127,7 @@ pub(super) fn play(world: &mut VirtualCluster, trace: &Trace, mut meddle: impl F
 }
 
 #[test]
-fn what_is_counted_as_it_changes_is_what_there_is() {
+fn incremental_counts_equal_a_recount() {
     use wharf_proto::{ChangeJobsRequest, change_jobs_request::Change};
     let folder = tempfile::tempdir().unwrap();
     let cluster = ClusterSpec::uniform("v100", 8, 4);
@@ -147,7 +147,7 @@ fn what_is_counted_as_it_changes_is_what_there_is() {
         let job_ids = vec![last.saturating_sub(moment % 5)];
         world.change(ChangeJobsRequest { change: change.into(), job_ids, ..ChangeJobsRequest::default() });
         if moment % 7 == 6 {
-            // Nothing stays held for ever.
+            // Nothing stays held indefinitely.
             let job_ids = (0..=last).collect();
             world.change(ChangeJobsRequest {
                 change: change.into(),
@@ -167,7 +167,7 @@ fn what_is_counted_as_it_changes_is_what_there_is() {
                 seen.insert(phase.word());
             }
         }
-        // A job that is held for ever would never end.
+        // A job that is held indefinitely would never end.
         if state.counts().waiting + state.counts().placed + state.counts().stopping == 0
             && state.counts().held > 0
         {

@@ -57,7 +57,7 @@ fn jobs_wait_for_what_they_depend_on() {
 }
 
 #[test]
-fn interrupted_jobs_go_on_from_their_checkpoint() {
+fn interrupted_jobs_continue_from_their_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, 2);
     let gang = Some(Gang { devices: 8, ..Gang::default() });

@@ -114,7 +114,7 @@ fn demand_is_what_waits_for_devices() {
 
 /// A machine that comes back with other devices is used as it is now; what ran on it runs elsewhere.
 #[test]
-fn node_that_returns_with_other_devices_is_declared_anew() {
+fn node_that_returns_with_other_devices_is_declared_again() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
     let cluster = ClusterSpec::uniform("v100", 2, 4);

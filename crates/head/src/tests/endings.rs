@@ -23,7 +23,7 @@ fn report(world: &mut VirtualCluster, generation: u32, iterations: f64, checkpoi
     world.step([input((0, from_worker::Message::Progress(progress)))]);
 }
 
-/// The worker of a job that was requested to stop says how it ended.
+/// The worker of a job that was requested to stop states how it ended.
 fn stopped(world: &mut VirtualCluster, generation: u32, how: TaskEnded) {
     let task = Some(TaskId { job_id: 0, generation });
     world.late.take();
@@ -87,7 +87,7 @@ fn job_that_asks_for_it_continues_after_its_time_limit() {
     assert_eq!(world.launches.last().unwrap().iterations_done, 10.0);
     limit(&mut world, 2, 20.0);
     assert_eq!(world.phase(0), Phase::Running);
-    // From now on it gets nowhere: once more, in case it was just slow, and then it is over.
+    // From now on it gets nowhere: once more, in case it was just slow, and then it has ended.
     limit(&mut world, 3, 20.0);
     assert_eq!(world.phase(0), Phase::Running);
     limit(&mut world, 4, 20.0);

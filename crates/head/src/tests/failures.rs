@@ -147,7 +147,7 @@ fn retries_are_counted_by_cause() {
 }
 
 #[test]
-fn nodes_that_go_away_too_often_end_a_job_that_says_so() {
+fn job_that_loses_nodes_too_often_fails_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder);
     world.submit(vec![JobSpec { retry: rules(&[(Cause::NodeAway, 0)]), ..job() }]);

@@ -195,7 +195,7 @@ fn nodes_without_a_pool_belong_to_the_default_pool() {
     world.submit(vec![JobSpec { pool: "other".into(), ..job("ann") }]);
     let reason = views::explain(&world.dispatcher, JobId(2));
     assert!(reason.contains("the working nodes of pool other have 0"), "{reason}");
-    // A default pool without nodes blocks jobs, says so, and its removal releases them.
+    // A default pool without nodes blocks jobs, states this, and its removal releases them.
     limits(&mut world, "default_pool = \"other\"\n[pool.other]\n[pool.main]\n");
     assert_eq!(world.phase(2), Phase::Running, "the node belongs to the new default pool");
     limits(&mut world, "");

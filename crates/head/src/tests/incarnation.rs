@@ -70,7 +70,7 @@ fn state_restored_twice_from_an_older_copy_skips_ids_that_workers_know() {
         assert!(world.has_warned("restored from an older copy"), "{:?}", world.warnings);
         assert!(world.has_warned("of jobs 1 (generation 1), 2 (generation 1): they are stopped"));
         let ended: Vec<u32> = world.stops.iter().map(|task| task.job_id).collect();
-        assert_eq!(ended, [1, 2], "what the copy contains goes on");
+        assert_eq!(ended, [1, 2], "what the copy contains continues");
         assert_eq!(world.submit(vec![job()]), [expected]);
         assert!(world.runs(wharf_core::JobId(expected)));
         let state = world.dispatcher.engine.state();

@@ -188,7 +188,7 @@ fn a_missing_end_is_noticed() {
 }
 
 #[test]
-fn what_is_no_journal_is_not_overwritten() {
+fn foreign_file_is_not_overwritten_by_a_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.sqlite");
     fs::write(&path, "nothing like a journal".repeat(500)).unwrap();

@@ -1,4 +1,4 @@
-//! A journal that cannot grow: nothing is acknowledged that is not durable, and the head goes on by itself.
+//! A journal that cannot grow: nothing is acknowledged that is not durable, and the head continues by itself.
 
 use wharf_core::{ClusterSpec, JobEnd, JobId, Phase};
 use wharf_proto::{Gang, JobSpec};
@@ -35,7 +35,7 @@ fn full_disk_refuses_submissions_serves_and_recovers() {
         "{refused}"
     );
     assert!(world.has_warned("cannot write its journal"));
-    // It serves, and what runs goes on.
+    // It serves, and what runs continues.
     world.reconnect();
     assert_eq!(world.dispatcher.nodes.connections.connected().count(), 1);
     let (sender, answer) = std::sync::mpsc::channel();

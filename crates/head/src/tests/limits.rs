@@ -97,7 +97,7 @@ fn jobs_are_refused_or_filled_in_when_they_come() {
             .starts_with("line 2, column 1: unknown field")
     );
     apply(&mut world, LIMITS).unwrap();
-    assert_eq!(running(&world), [0], "what runs goes on, though it is more than the limit");
+    assert_eq!(running(&world), [0], "what runs continues, though it is more than the limit");
     let refused = [
         (job(3), "job `train` is refused: it asks for 3 devices, and user ann may have 2"),
         (

@@ -45,8 +45,8 @@ fn wire(plan: Option<(u32, u32, u32)>) -> Option<WirePlan> {
 }
 
 #[test]
-fn plan_is_the_profile_s_else_data_parallel_where_the_job_says_so() {
-    // Devices, whether the job says that it is data parallel, and the plan.
+fn plan_comes_from_the_profile_else_data_parallelism_if_allowed() {
+    // Devices, whether the job states that it is data parallel, and the plan.
     let cases = [
         (4, false, Some((2, 2, 1))),
         (4, true, Some((2, 2, 1))),

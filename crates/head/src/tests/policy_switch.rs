@@ -80,7 +80,7 @@ fn switch_to_a_policy_without_preemption_keeps_running_jobs() {
     play(&mut world, &trace, |world| {
         moments += 1;
         if moments % 20 == 0 {
-            // What shares devices goes on sharing them under a policy that would not have it.
+            // What shares devices continues sharing them under a policy that would not have it.
             for name in ["muri-s", "fifo"] {
                 choose(world, name, &[]).unwrap();
                 let before = placed(world);
@@ -95,7 +95,7 @@ fn switch_to_a_policy_without_preemption_keeps_running_jobs() {
 }
 
 #[test]
-fn what_cannot_be_made_changes_nothing() {
+fn unknown_policy_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.sqlite");
     let cluster = ClusterSpec::uniform("v100", 1, 4);

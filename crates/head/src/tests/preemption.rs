@@ -29,7 +29,7 @@ fn told(world: &VirtualCluster, job: u32) -> Vec<String> {
 }
 
 #[test]
-fn preempted_job_says_for_whom_and_why_also_after_a_restart() {
+fn preempted_job_names_successor_and_reason_also_after_restart() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
     let mut world = VirtualCluster::new(&journal, &cluster(), regime("srtf", 0));
@@ -102,7 +102,7 @@ fn checkpoints_are_kept_but_not_every_one() {
 }
 
 #[test]
-fn reshaped_job_says_how_and_for_whom_also_after_a_restart() {
+fn reshaped_job_names_change_and_successor_also_after_restart() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
     let sized = |name: &str, devices, devices_max| {

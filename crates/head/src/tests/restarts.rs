@@ -66,7 +66,7 @@ fn repeated_request_submits_nothing_also_after_restart_and_snapshot() {
 }
 
 #[test]
-fn end_of_one_task_of_a_gang_is_told_again_after_a_restart() {
+fn end_of_one_task_of_a_gang_is_reported_again_after_a_restart() {
     for (code, expected) in [(0, JobEnd::Finished), (3, JobEnd::Failed { code: 3 })] {
         let folder = tempfile::tempdir().unwrap();
         let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
@@ -120,7 +120,7 @@ fn job_that_was_faster_than_the_order_to_stop_is_over() {
 }
 
 #[test]
-fn a_time_limit_does_not_begin_anew_with_the_head() {
+fn a_time_limit_does_not_begin_again_with_the_head() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = VirtualCluster::new(&journal(&folder), &cluster(), regime("fifo", 0));
     world.submit(vec![JobSpec { time_limit_s: 100.0, ..gang(1) }]);

@@ -1,4 +1,4 @@
-//! A worker that speaks of what is another node's.
+//! A worker that reports about another node.
 
 use wharf_core::{ClusterSpec, JobId, Phase};
 use wharf_proto::{Gang, JobSpec, TaskEnded, TaskId, TaskOutput, TaskProgress, TaskStarted, from_worker};

@@ -288,7 +288,7 @@ fn assert_ends(world: &VirtualCluster, seed: u64) {
 }
 
 #[test]
-fn idle_and_lost_hours_are_told_of_the_run_that_had_them() {
+fn idle_and_lost_hours_are_reported_of_the_run_that_had_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = VirtualCluster::new(&folder.path().join("journal.sqlite"), &cluster(), rules());
     let spec = JobSpec { iterations: 1e6, iteration_ms: 1000.0, ..job(&mut Dice(0)) };

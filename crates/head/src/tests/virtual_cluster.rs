@@ -86,17 +86,17 @@ pub(super) struct VirtualCluster {
     running: BTreeMap<JobId, (u32, Vec<u64>)>,
     /// What the head knows durably, by session.
     pub(super) forgotten: Vec<(u64, TaskId)>,
-    /// The workers do not say when they have started something.
+    /// The workers do not state when they have started something.
     pub(super) is_silent: bool,
     /// What the workers will have to say, where they take their time.
     pub(super) late: Option<VecDeque<(u64, from_worker::Message)>>,
-    /// What the workers were told to start.
+    /// What the workers were requested to start.
     pub(super) launches: Vec<LaunchTask>,
     /// Which output they were asked for.
     pub(super) outputs: Vec<SendOutput>,
     /// What they were requested to stop.
     pub(super) stops: Vec<TaskId>,
-    /// Checkpoint directories whose jobs are over.
+    /// Checkpoint directories whose jobs have ended.
     pub(super) released: Vec<ReleaseCheckpoint>,
     /// How often they were asked what processes do.
     pub(super) inspections: u32,
@@ -119,7 +119,7 @@ impl VirtualCluster {
         Self::after_restore(journal, cluster, regime, tasks, None)
     }
 
-    /// A head that comes back to workers which have these tasks and were told that its state went so far.
+    /// A head that comes back to workers which have these tasks and were informed that its state went so far.
     pub(super) fn after_restore(
         journal: &Path,
         cluster: &ClusterSpec,
@@ -306,7 +306,7 @@ impl VirtualCluster {
         self.late.as_mut().unwrap_or(&mut self.said).push_back((session, message));
     }
 
-    /// Workers say what they have kept to themselves, and are quick from now on, or slow again.
+    /// Workers state what they have kept to themselves, and are quick from now on, or slow again.
     pub(super) fn catch_up(&mut self, is_slow: bool) {
         let late = self.late.take().unwrap_or_default();
         self.late = is_slow.then(VecDeque::new);
@@ -347,14 +347,14 @@ impl VirtualCluster {
         due.into_iter().flat_map(|(_, job)| self.exit(job, 0)).collect()
     }
 
-    /// What the workers say when a running job ends.
+    /// What the workers state when a running job ends.
     pub(super) fn exit(&mut self, job: JobId, code: i32) -> Vec<Input> {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = TaskId { job_id: job.0, generation };
         nodes.into_iter().map(|session| input((session, ended(task, code)))).collect()
     }
 
-    /// What the workers say when a running job ends in such a way.
+    /// What the workers state when a running job ends in such a way.
     pub(super) fn end(&mut self, job: JobId, how: &TaskEnded) -> Vec<Input> {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = Some(TaskId { job_id: job.0, generation });
@@ -363,7 +363,7 @@ impl VirtualCluster {
         nodes.into_iter().map(said).collect()
     }
 
-    /// What the workers say when a running job was interrupted and has saved so much, which only its first node knows of.
+    /// What the workers state when a running job was interrupted and has saved so much, which only its first node knows of.
     pub(super) fn interrupt(&mut self, job: JobId, checkpointed: f64) -> Vec<Input> {
         let (generation, nodes) = self.running.remove(&job).expect("it runs");
         let task = Some(TaskId { job_id: job.0, generation });

@@ -5,7 +5,7 @@ use wharf_proto::{Container, JobSpec, Launcher};
 
 use super::{CheckError, LIMITS, Problem, check_environment, check_path, check_patterns, check_text, wrong};
 
-/// Looks at a job's container, if it has one.
+/// Checks a job's container, if it has one.
 pub(super) fn check(spec: &JobSpec) -> Result<(), CheckError> {
     match &spec.container {
         Some(container) if spec.batch.is_some() && container.per_node => {

@@ -1,6 +1,6 @@
 //! Whether a job makes sense by itself: clients check it before they send it, and the head checks it again.
 //!
-//! Nothing here looks at a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
+//! Nothing here checks a cluster. A gang that no cluster could hold is refused; one that this cluster cannot hold waits.
 
 mod container;
 mod notify;
@@ -159,7 +159,7 @@ pub enum Problem {
     Signal(i32),
 }
 
-/// Looks at a job as its owner sent it.
+/// Checks a job as submitted.
 ///
 /// # Errors
 /// [`CheckError`] for the first thing that cannot be.

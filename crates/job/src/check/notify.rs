@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_other_texts() {
+    fn addresses_are_distinguished_from_other_texts() {
         let shown = |address: &str| {
             let webhook = WebhookUrl::parse(address)?;
             let scheme = if webhook.is_tls { "https" } else { "http" };

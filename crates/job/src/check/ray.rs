@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ray_cannot_be_told_is_refused() {
+    fn invalid_ray_settings_are_refused() {
         let said = |spec: &JobSpec| check(spec).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said(&spec(Ray { temp_dir: "/tmp".into(), ..Ray::default() })), "");
         let rows = [

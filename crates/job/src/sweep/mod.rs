@@ -86,12 +86,12 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
         (None, None) => {
             return Err(at(
                 "",
-                "there is nothing to sweep over; name `parameters`, or a file with `csv`".to_owned(),
+                "the sweep has no parameters; set `parameters`, or a file with `csv`".to_owned(),
             ));
         }
     };
     let job: Option<Job> = fields.take("job")?;
-    let Some(job) = job else { return Err(at("", "there is nothing to run; describe a `job`".to_owned())) };
+    let Some(job) = job else { return Err(at("", "the sweep has no job; add `job`".to_owned())) };
     if flags.array.is_some() || job.array.is_some() {
         return Err(at("job.array", "a sweep is an array already; leave it out".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Which configurations a search looks at.
+//! Which configurations a search checks.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -82,7 +82,7 @@ impl Decode for Domain {
         };
         let is_log = fields.take("scale")? == Some(Scale::Log);
         if min >= max || is_log && min <= 0.0 {
-            return Err(wrong(node, at, "`min` has to be below `max`, and above 0 on a logarithmic scale"));
+            return Err(wrong(node, at, "`min` must be below `max`, and above 0 on a logarithmic scale"));
         }
         let is_whole = fields.take("whole")?.unwrap_or(false);
         Ok(Self::Span(Span { min, max, is_log, is_whole }))
@@ -110,7 +110,7 @@ fn steps(node: &Node, at: &str) -> Result<Domain, Problem> {
     };
     let step = fields.take::<Number>("step")?.map_or(1.0, |Number(step)| step);
     if step <= 0.0 || from > to {
-        return Err(wrong(node, at, "`step` has to be above 0, and `from` not above `to`"));
+        return Err(wrong(node, at, "`step` must be above 0, and `from` not above `to`"));
     }
     // A little more than the quotient: 0 to 0.3 by 0.1 has four values.
     let count = ((to - from) / step + 1e-9).floor();

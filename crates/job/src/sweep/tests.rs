@@ -45,7 +45,7 @@ fn configurations_come_in_a_stable_order() {
 }
 
 #[test]
-fn what_is_drawn_follows_from_the_seed_and_stays_in_its_bounds() {
+fn draws_follow_from_the_seed_within_bounds() {
     let text = |seed| {
         format!(
             "parameters: {{lr: {{min: 1e-5, max: 1e-1, scale: log}}, n: {{min: 1, max: 3, whole: true}}, act: [relu, tanh]}}\n\
@@ -90,13 +90,13 @@ fn a_sweep_is_an_array_with_its_parameters() {
 }
 
 #[test]
-fn what_cannot_be_swept_is_told_at_its_place() {
+fn invalid_sweep_is_rejected_with_its_position() {
     for (text, expected) in [
         (
             "job: {command: x}",
-            "error: sweep:1:1: there is nothing to sweep over; name `parameters`, or a file with `csv`\n",
+            "error: sweep:1:1: the sweep has no parameters; set `parameters`, or a file with `csv`\n",
         ),
-        ("parameters: {lr: 1}", "error: sweep:1:1: there is nothing to run; describe a `job`\n"),
+        ("parameters: {lr: 1}", "error: sweep:1:1: the sweep has no job; add `job`\n"),
         (
             "parameters: {lr: []}\njob: {command: x}",
             "error: sweep:1:18: parameters.lr: it has no values; name one, or leave it out\n",

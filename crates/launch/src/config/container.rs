@@ -16,7 +16,7 @@ pub struct Container {
     pub image: String,
     /// What it is called on its machine.
     pub name: String,
-    /// Whether the image is asked for anew whenever the container is made; otherwise only where it is not there.
+    /// Whether the image is asked for again whenever the container is made; otherwise only where it is not there.
     pub pulls: bool,
     /// More for the engine's `run`, as words of shell.
     pub options: Vec<String>,

@@ -73,7 +73,7 @@ pub struct AwsConfig {
     pub zones: Vec<String>,
     /// Whether the launcher reaches machines where they reach each other.
     pub use_internal_ips: bool,
-    /// From where ssh is let in, where a group is made: networks as `ADDRESS/BITS`.
+    /// Networks with access by ssh, if a group is created: as `ADDRESS/BITS`.
     pub ssh_from: Vec<String>,
     /// What each type of node is made from: the fields of RunInstances.
     pub types: BTreeMap<String, Json>,
@@ -121,7 +121,7 @@ pub(super) fn exec(node: &Tree, folder: &Path, findings: &mut Findings) -> (Mach
             let message = "name the program that makes machines, as in `command: [./machines, --fast]`";
             findings.problems.push(section.problem(node, "command", message));
         }
-        // A path is the file's neighbour; a bare name is looked for where programs are.
+        // A path is the file's neighbour; a bare name is searched for where programs are.
         Some(program) if program.contains('/') => {
             let path: PathBuf = folder.join(expand(program));
             if !path.is_file() {
@@ -139,7 +139,7 @@ pub(super) fn exec(node: &Tree, folder: &Path, findings: &mut Findings) -> (Mach
     (Machines::Exec(ExecConfig { command, config }), nodes.collect())
 }
 
-/// Options that say what is said already, or which nodes there are.
+/// Options that state what is said already, or which nodes there are.
 const SBATCH_OWN: [&str; 10] =
     ["--job-name", "-J", "--comment", "--output", "-o", "--nodes", "-N", "--array", "-a", "--parsable"];
 
@@ -213,7 +213,7 @@ pub(super) fn aws(top: &Section<'_>, node: &Tree, findings: &mut Findings) -> (M
     let ssh_from = ssh_from.map(|list| list.iter().filter_map(|text| network(text).ok()).collect());
     let ssh_from = ssh_from.unwrap_or_else(|| {
         if types.values().any(|config| !crate::provider::aws::has_group(config)) {
-            let message = "ssh to the machines is let in from everywhere, with the key alone; \
+            let message = "ssh to the machines is allowed from all addresses, with the key alone; \
                            name your network, as in `ssh_from: [203.0.113.0/24]`";
             findings.warnings.push(section.problem(node, "ssh_from", message));
         }

@@ -134,7 +134,7 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// It says what cannot be.
+    /// It states what cannot be.
     #[error("{}", Told(path, problems))]
     Invalid {
         /// The file.

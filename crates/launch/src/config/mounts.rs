@@ -56,7 +56,7 @@ pub(super) fn read(
     mounts
 }
 
-/// A path with the home in the place of `~`.
+/// A path with the home instead of `~`.
 pub(super) fn expand(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),

@@ -37,7 +37,7 @@ pub struct Node {
     pub inner_address: String,
     /// How it is reached.
     pub ssh: Ssh,
-    /// Its devices as `TYPE:COUNT`, where they are not to be looked for.
+    /// Its devices as `TYPE:COUNT`, where they are not to be searched for.
     pub devices: Option<String>,
     /// Its type, where the provider has types of nodes.
     #[serde(default)]

@@ -1,5 +1,5 @@
 //! Placeholders that were not filled in: `ImageId: { AMI ID }`, which is valid YAML (a map whose key has no value), and words in capitals such as
-//! `YOUR_HEAD_NODE_HOSTNAME`, which Ray's examples have in the place of addresses, users and numbers.
+//! `YOUR_HEAD_NODE_HOSTNAME`, which Ray's examples have instead of addresses, users and numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn placeholder(node: &Node, at: &str, name: &str) -> Placeholder {
     Placeholder { name: name.to_owned(), problem: Problem { hint, ..Problem::new(node, at, message) } }
 }
 
-/// Whether a key is something that people are told to fill in, and no key of anything.
+/// Whether a key is something that people are requested to fill in, and no key of anything.
 fn is_prose(key: &str) -> bool {
     key.contains(' ') || key.chars().all(|character| character.is_ascii_uppercase() || character == '_')
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_in_commands_are_told_from_shell() {
+    fn placeholders_in_commands_are_distinguished_from_shell() {
         for (text, found) in [
             ("sudo mount -t efs { EFS ID }:/ ~/efs", &["EFS ID"] as &[&str]),
             ("mount {Your EFS file system ID}:/ x; echo {Name}", &["Your EFS file system ID", "Name"]),

@@ -17,7 +17,7 @@ const NFS_OPTIONS: &str = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=60
 const NFS_PORT: u32 = 2049;
 const APEX: &str = "https://github.com/NVIDIA/apex";
 
-/// Reads them in their order, and how many come before the setup commands: all, unless the list says where those run. `region` is where
+/// Reads them in their order, and how many come before the setup commands: all, unless the list states where those run. `region` is where
 /// file systems are that are named by their ids.
 pub(super) fn read(node: &Tree, region: Option<&str>, findings: &mut Findings) -> (Vec<Step>, usize) {
     let Value::List(items) = &node.value else {

@@ -10,7 +10,7 @@ use crate::config::NodeConfig;
 /// What a program answers that cannot go there itself, such as one that is not there.
 const NOT_FOUND: i32 = 127;
 
-/// Nodes behind programs. Each node's machine says which.
+/// Nodes behind programs. Each node's machine states which.
 #[derive(Debug)]
 pub struct Enter;
 

@@ -1,7 +1,7 @@
 //! What nodes are: a provider makes the machines of a cluster, finds them again, and gives them back; a channel turns what is done on
 //! one into programs of this machine.
 //!
-//! A channel says how, and does nothing by itself: `runner` runs what it says, with logs and limits that are the same for all.
+//! A channel states how, and does nothing by itself: `runner` runs what it says, with logs and limits that are the same for all.
 
 pub(crate) mod aws;
 mod enter;
@@ -202,7 +202,7 @@ pub enum ProviderError {
     /// A program cannot be run.
     #[error("{0}")]
     Run(String),
-    /// It says what cannot be understood.
+    /// It states what cannot be understood.
     #[error("`{program}` gave an invalid answer: {why}")]
     Answer {
         /// Which.
@@ -238,7 +238,7 @@ pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + 
 /// Who is told why a node's machine is not there yet.
 pub type Waits = dyn Fn(&str, String) + Send + Sync;
 
-/// What became of the machines that were wanted, by nodes' names.
+/// The outcome of the machines that were wanted, by nodes' names.
 pub type Made = Vec<(String, Result<Machine, ProviderError>)>;
 
 /// The machines of one cluster.
@@ -283,7 +283,7 @@ pub trait Provider: Send + Sync {
         false
     }
 
-    /// Turns a machine into an image of this name, and says what the image is called from then on. One of this name is used as it is.
+    /// Turns a machine into an image of this name, and states what the image is called from then on. One of this name is used as it is.
     fn bake<'a>(&'a self, _machine: &'a Machine, _name: &'a str, _waits: &'a Waits) -> Doing<'a, String> {
         Box::pin(async { Err(ProviderError::Cannot("there are no images of such machines".to_owned())) })
     }

@@ -1,4 +1,4 @@
-//! Programs that a provider asks: what they answer, and what they say when they fail.
+//! Programs that a provider asks: what they answer, and what they state when they fail.
 
 use std::ffi::OsString;
 
@@ -35,7 +35,7 @@ pub(super) async fn ask_json<T: DeserializeOwned>(
     serde_json::from_str(&answer).map_err(wrong)
 }
 
-/// The program, with the words that say what it is to do.
+/// The program, with the words that state what it is to do.
 fn name(argv: &[OsString]) -> String {
     let words = argv.iter().map(|word| word.to_string_lossy());
     // Where a program is run with variables, they are not what failed.

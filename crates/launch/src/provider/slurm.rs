@@ -1,7 +1,7 @@
 //! Machines that are allocations of a Slurm: one job of one node for each, so that one that is lost takes no other with it.
 //!
 //! What is known of them is in the comments of the jobs. Processes that a step of `srun` has started end with the step, so what is to stay is
-//! started by the job's own script, the *keeper*: it looks for requests in the node's folder and runs them.
+//! started by the job's own script, the *keeper*: it searches for requests in the node's folder and runs them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -220,7 +220,7 @@ impl Provider for Slurm {
             if ids.is_empty() {
                 return Ok(());
             }
-            // Jobs that are over are none to Slurm after a while, and no failure.
+            // Jobs that have ended are none to Slurm after a while, and no failure.
             let mut words = vec!["scancel", "--quiet"];
             words.extend(&ids);
             let cancelled = self.run(&words, None).await;
@@ -284,7 +284,7 @@ impl Channel for Srun {
         if code == 0 {
             return None;
         }
-        let over = told(&OVER).map(|line| Unreached::Final(format!("its allocation is over ({line})")));
+        let over = told(&OVER).map(|line| Unreached::Final(format!("its allocation has ended ({line})")));
         over.or_else(|| told(&CUT_OFF).map(Unreached::Passing))
     }
 }
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_srun_says_is_told_apart_from_what_a_command_says() {
+    fn output_of_srun_is_distinguished_from_that_of_the_command() {
         let srun = Srun { cluster: String::new() };
         let of = |code, stderr: &str| srun.unreached(code, stderr);
         assert!(matches!(

@@ -190,7 +190,7 @@ impl Channel for Ssh {
         if code != 255 {
             return None;
         }
-        // ssh's last line says why; lines before may be warnings and banners.
+        // ssh's last line states why; lines before may be warnings and banners.
         let last =
             stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message").trim();
         let known = FINAL.iter().find(|(said, _)| stderr.contains(said));
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ssh_says_is_told_apart() {
+    fn errors_of_ssh_are_distinguished() {
         let ssh = Ssh { known_hosts: PathBuf::new(), control: None };
         for (stderr, is_final) in [
             ("ann@n1: Permission denied (publickey).", true),

@@ -1,4 +1,4 @@
-//! Set-up that many clusters need, ready-made: each step is a script that sees whether it is done already, does it otherwise, and says what to do
+//! Set-up that many clusters need, ready-made: each step is a script that sees whether it is done already, does it otherwise, and states what to do
 //! where it cannot. A step becomes one of the lines that set a node up, so that it is part of what set-up is known by.
 
 use std::ffi::OsString;
@@ -56,7 +56,7 @@ pub enum Step {
     },
     /// The interface for communication between nodes.
     Network {
-        /// Which, where it is not to be looked for.
+        /// Which, where it is not to be searched for.
         interface: Option<String>,
     },
 }

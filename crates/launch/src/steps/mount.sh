@@ -7,7 +7,7 @@ if [ "$there" = "$SOURCE" ]; then exit 0; fi
 host=${SOURCE%%:*}
 # What mount would wait for without a word.
 timeout 10 bash -c ': > "/dev/tcp/$0/$1"' "$host" "$PORT" 2> /dev/null ||
-  fail "$host does not answer at port $PORT: its security group has to let in TCP $PORT from the group of this node, and the network has to lead there"
+  fail "$host does not answer at port $PORT: its security group must allow TCP $PORT from the group of this node, and the network must have a route"
 command -v mount.nfs4 > /dev/null || as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nfs-common
 as_root mkdir -p "$TARGET"
 as_root mount -t nfs4 -o "$OPTIONS" "$SOURCE" "$TARGET"

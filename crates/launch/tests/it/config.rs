@@ -31,7 +31,7 @@ const HEAD: &str =
     "cluster_name: lab\nprovider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2, n3]}\n";
 
 #[test]
-fn machines_are_read_with_what_is_said_of_all_and_of_each() {
+fn machines_merge_common_and_own_settings() {
     let text = format!(
         "{HEAD}auth:\n  ssh_user: ann\n  ssh_port: 2222\n  ssh_options: {{ServerAliveInterval: 15}}\n\
          devices: v100:4\nstart_timeout_s: 30\n\
@@ -75,7 +75,7 @@ fn machines_are_read_with_what_is_said_of_all_and_of_each() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_line() {
+fn every_mistake_is_reported_with_its_line() {
     for (text, expected) in [
         (
             "cluster_name: lab\n",
@@ -282,7 +282,7 @@ fn files_of_old_launchers_load_with_warnings() {
             "c.yaml:4:1: `initial_workers`: it is an old key: `min_workers` is as large now",
             "c.yaml:12:1: `head_node`: it is an old key: it became `available_node_types.head`",
             "c.yaml:19:1: `worker_nodes`: it is an old key and empty: it is ignored",
-            "c.yaml:7:3: `provider.ssh_from`: ssh to the machines is let in from everywhere, with the key alone; \
+            "c.yaml:7:3: `provider.ssh_from`: ssh to the machines is allowed from all addresses, with the key alone; \
              name your network, as in `ssh_from: [203.0.113.0/24]`",
         ]
     );

@@ -229,7 +229,7 @@ fn a_shared_file_system_is_mounted_where_its_server_answers() {
     drop(server);
     node.fails(
         &step,
-        &format!("127.0.0.1 does not answer at port {port}: its security group has to let in TCP {port}"),
+        &format!("127.0.0.1 does not answer at port {port}: its security group must allow TCP {port}"),
     );
     // What is mounted there already is not mounted again, and what is something else is told.
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();

@@ -193,7 +193,7 @@ pub(crate) fn is_mixed<'a>(types: impl Iterator<Item = &'a str>) -> bool {
 }
 
 /// The built-in profile as it is for a cluster without its own profile, where it applies: the cluster mixes
-/// types of which it knows several, or a job does not tell how fast it is.
+/// types of which it knows several, or a job does not state how fast it is.
 ///
 /// In a cluster of one type, what jobs tell is taken to hold for that type.
 pub fn profile_for(cluster: &ClusterSpec, jobs: &[JobSpec]) -> Option<Profile> {

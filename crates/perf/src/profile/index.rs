@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_is_found_and_nothing_else() {
+    fn stored_entries_are_found_and_no_others() {
         let keys: Vec<String> = (0..1000).map(|number| format!("key {number}")).collect();
         let mut index = Index::default();
         for _ in &keys {

@@ -188,7 +188,7 @@ impl Profile {
         self.0.prices.iter().map(|(name, &price)| (name, price))
     }
 
-    /// Says which type jobs mean that tell their speed and no type.
+    /// States which type jobs mean that tell their speed and no type.
     pub fn set_reference(&mut self, device_type: &str) {
         Arc::make_mut(&mut self.0).reference = Some(device_type.into());
     }

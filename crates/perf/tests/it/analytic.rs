@@ -87,7 +87,7 @@ fn mixed(types: &[&str]) -> ClusterSpec {
 }
 
 #[test]
-fn it_applies_to_mixed_clusters_and_to_jobs_that_tell_nothing() {
+fn profile_applies_to_mixed_clusters_and_jobs_without_speed() {
     let told = [JobSpec::new("told", Time::ZERO, 1, 1.0, 5.0)];
     let untold = [JobSpec::new("untold", Time::ZERO, 1, 1.0, 0.0)];
     for (types, jobs, applies) in [
@@ -104,7 +104,7 @@ fn it_applies_to_mixed_clusters_and_to_jobs_that_tell_nothing() {
 }
 
 #[test]
-fn what_jobs_tell_holds_on_the_reference_type_and_scales_elsewhere() {
+fn declared_speed_holds_on_the_reference_type_and_scales_elsewhere() {
     let costs =
         Costs { restart_s: 0.0, spread_slowdown: 0.0, switch_slowdown: 0.0, interleave_factors: [1.0; 3] };
     let model = Model::new(costs, Sharing::None, Order::Best).with_profile(analytic::profile());

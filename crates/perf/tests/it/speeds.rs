@@ -57,7 +57,7 @@ fn asked_for(device_type: &str, mut job: JobSpec) -> JobSpec {
 }
 
 #[test]
-fn speed_is_measured_or_estimated_or_told() {
+fn speed_is_measured_estimated_or_declared() {
     use Source::{Estimated, Measured, Told};
     let model = model(profile());
     let lm_20 = || job("lm", Some(20), 1, 50.0);
@@ -243,7 +243,7 @@ fn other_counts_share_the_work_and_pay_for_the_ring() {
 }
 
 #[test]
-fn jobs_that_tell_nothing_are_told() {
+fn jobs_without_speed_are_reported() {
     let mut cluster = ClusterSpec::uniform("k80", 1, 8);
     cluster.nodes.extend(ClusterSpec::uniform("v100", 1, 8).nodes);
     let mut jobs = vec![
@@ -348,7 +348,7 @@ fn a40s_and_v100s() -> ClusterSpec {
 
 /// A job of a model that no profile knows but the planner does gets its speeds and plans from there, as estimates.
 #[test]
-fn the_planner_tells_of_models_that_no_profile_knows() {
+fn planner_estimates_models_without_a_profile() {
     let cluster = a40s_and_v100s();
     let topology = Topology::new(&cluster);
     let [a40, v100] = ["a40", "v100"].map(|name| topology.type_id(name).unwrap());
@@ -368,13 +368,13 @@ fn the_planner_tells_of_models_that_no_profile_knows() {
         (0.0, 0.0)
     );
 
-    // What a job tells of itself counts; the planner only says what that is elsewhere.
+    // What a job tells of itself counts; the planner only states what that is elsewhere.
     let told = asked_for("a40", job("gpt-1.3b", Some(64), 4, 2000.0));
     assert_eq!(speed(&known, &told, a40, 4), 0.5);
     let ratio = speed(&known, &untold, a40, 2) / four;
     assert!((speed(&known, &told, a40, 2) - 0.5 * ratio).abs() < 1e-12);
 
-    // The built-in profile has no such model either; one that is to know nothing says nothing.
+    // The built-in profile has no such model either; one that is to know nothing states nothing.
     let builtin = Model::new(COSTS, Sharing::Interference, Order::Best).with_builtin();
     assert_eq!(speed(&builtin, &untold, a40, 4), four);
     let silent = model(Profile::default());
@@ -384,7 +384,7 @@ fn the_planner_tells_of_models_that_no_profile_knows() {
 }
 
 #[test]
-fn the_planner_resolves_jobs_that_tell_nothing() {
+fn planner_resolves_jobs_without_speed() {
     let cluster = a40s_and_v100s();
     let mut jobs = [job("gpt-1.3b", Some(64), 2, 0.0)];
     resolve(&profile(), &mut jobs, &cluster).unwrap();

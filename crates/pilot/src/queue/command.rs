@@ -48,7 +48,7 @@ impl CommandQueue {
         let input = child.stdin.take().zip(submission);
         let run = async move {
             if let Some((mut stdin, submission)) = input {
-                // One that does not read its input says why by its exit code.
+                // One that does not read its input states why by its exit code.
                 let _ = stdin.write_all(submission.script.as_bytes()).await;
             }
             child.wait_with_output().await

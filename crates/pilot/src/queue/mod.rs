@@ -22,7 +22,7 @@ pub trait Queue: Send + Sync {
     fn submit<'a>(&'a self, submission: &'a Submission) -> Answer<'a, String>;
     /// The user's own matching jobs, including recently ended ones.
     fn list<'a>(&'a self, filter: &'a Filter) -> Answer<'a, Vec<QueueJob>>;
-    /// Takes a job out of the queue, or ends it. One that is over already is no error.
+    /// Takes a job out of the queue, or ends it. One that has ended already is no error.
     fn cancel<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 }
 
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_as_a_shell_tells_them() {
+    fn exit_codes_equal_those_of_a_shell() {
         let job = |word: &str, wait_status| QueueJob {
             id: "1".into(),
             state: JobState::of_word(word),

@@ -31,7 +31,7 @@ const TRIES: usize = 4;
 pub enum RestTarget {
     /// A socket: slurmrestd knows by itself who asks.
     Socket(PathBuf),
-    /// An address, with a user and a file that holds the token, which is read anew each time.
+    /// An address, with a user and a file that holds the token, which is read again each time.
     Address {
         /// `HOST:PORT`
         address: String,
@@ -124,7 +124,7 @@ async fn send(
     let (status, body) = (response.status(), response.body());
     let parsed: Value = match serde_json::from_slice(body) {
         Ok(parsed) => parsed,
-        // What it says of requests that it does not let in.
+        // Its answer to rejected requests.
         Err(_) if !status.is_success() => {
             let message = format!("{status} {}", String::from_utf8_lossy(body).trim());
             return Err(QueueError::Refused { what: NAME, message: message.trim().to_owned() });

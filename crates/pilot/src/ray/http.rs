@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_dashboards_are_told_from_others() {
+    fn addresses_of_dashboards_are_distinguished_from_others() {
         for (text, expected) in [
             ("http://node1:8265", Some("node1:8265")),
             ("http://node1", Some("node1:8265")),

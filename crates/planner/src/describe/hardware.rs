@@ -64,7 +64,7 @@ fn device(node: &Node, at: &str, before: &[Hardware]) -> Result<Hardware, Proble
     };
     let links = fields.take::<Ways>("links")?.unwrap_or_default();
     let missing = |field: &str| {
-        let message = "it has to be given, or `like` a device that is known";
+        let message = "required, unless `like` names a known device";
         wrong(node, at, field, message)
     };
     let base = match base {
@@ -99,7 +99,7 @@ fn device(node: &Node, at: &str, before: &[Hardware]) -> Result<Hardware, Proble
 fn alike(node: &Node, at: &str, like: &str, before: &[Hardware]) -> Result<Hardware, Problem> {
     let known = before.iter().find(|known| *known.name == *like).cloned();
     known.or_else(|| Hardware::builtin(like)).ok_or_else(|| {
-        let message = format!("nothing is known of `{like}`; known are {}", Hardware::names().join(", "));
+        let message = format!("unknown device `{like}`; choices: {}", Hardware::names().join(", "));
         wrong(node, at, "like", message)
     })
 }
@@ -145,7 +145,7 @@ struct Way(Link);
 impl Decode for Way {
     fn decode(node: &Node, at: &str) -> Result<Self, Problem> {
         let fields = Fields::new(node, at, &["gb_per_s", "latency_us"])?;
-        let missing = || Problem::new(node, &path(at, "gb_per_s"), "it has to be given");
+        let missing = || Problem::new(node, &path(at, "gb_per_s"), "required");
         let gb_per_s = positive(&fields, node, at, "gb_per_s")?.ok_or_else(missing)?;
         let latency_s = fields.take::<f64>("latency_us")?.unwrap_or(0.0) * 1e-6;
         Ok(Self(Link { gb_per_s, latency_s }))

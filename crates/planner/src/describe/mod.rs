@@ -12,13 +12,13 @@ use wharf_document::node::Node;
 /// Why there is no description.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
-    /// Its name does not tell what it is written in.
+    /// Its name does not state what it is written in.
     #[error("`{}` has an unknown format: the name must end with .yaml, .toml or .json", path.display())]
     Format {
         /// The file.
         path: PathBuf,
     },
-    /// It says what cannot be.
+    /// It states what cannot be.
     #[error("{}", problem.told(path))]
     Invalid {
         /// The file.

@@ -71,7 +71,7 @@ fn sized(fields: &Fields<'_>, node: &Node, size: &Node, name: &str) -> Result<Mo
     let families: Vec<(&str, usize)> =
         FAMILIES.iter().enumerate().map(|(index, (family, _))| (*family, index)).collect();
     let Some(index) = choose(fields, node, "", "family", &families)? else {
-        return Err(wrong(node, "", "family", "it has to be given with `size`"));
+        return Err(wrong(node, "", "family", "required with `size`"));
     };
     let (family, sizes) = FAMILIES[index];
     let architecture = match sizes[0].1 {
@@ -92,9 +92,8 @@ fn transformer(node: &Node, usual: Transformer, more: &[&str]) -> Result<Transfo
     let known = [TRANSFORMER, more].concat();
     let fields = Fields::new(node, "size", &known)?;
     let number = |name: &str, most: u32| count(&fields, node, "size", name, most);
-    let needed = |name: &str, most: u32| {
-        number(name, most)?.ok_or_else(|| wrong(node, "size", name, "it has to be given"))
-    };
+    let needed =
+        |name: &str, most: u32| number(name, most)?.ok_or_else(|| wrong(node, "size", name, "required"));
     let (layers, hidden, heads) =
         (needed("layers", LAYERS_MAX)?, needed("hidden", SIZE_MAX)?, needed("heads", SIZE_MAX)?);
     let key_heads = number("key_heads", SIZE_MAX)?.unwrap_or(heads);

@@ -103,7 +103,7 @@ fn a_stage_alone_has_a_shared_processor_for_itself() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_field() {
+fn mistakes_are_reported_with_line_and_field() {
     let layer = "flop: 1\n    parameters: 1\n    output_bytes: 1\n    activation_bytes: 1";
     let model = |path: &Path| model(path).map(|_| ()).unwrap_err().to_string();
     let hardware = |path: &Path| hardware(path).map(|_| ()).unwrap_err().to_string();
@@ -116,7 +116,7 @@ fn mistakes_are_told_with_line_and_field() {
             "m.yaml:2:1: `sizes`: unknown field `sizes` (did you mean `size`?)",
         ),
         (&model, "m.yaml", "name: x\n", "neither `size` nor `layers` is given"),
-        (&model, "m.yaml", "family: gpt\nsize: {}\n", "`name`: it has to be given"),
+        (&model, "m.yaml", "family: gpt\nsize: {}\n", "`name`: required"),
         (
             &model,
             "m.yaml",
@@ -148,7 +148,7 @@ fn mistakes_are_told_with_line_and_field() {
             "name: x\nlayers:\n  - flop: 1\n    parameters: -3\n    output_bytes: 1\n    activation_bytes: 1\n",
             "m.yaml:4:17: `layers[0].parameters`: expected a number from 0 on, found -3",
         ),
-        (&model, "m.yaml", "name: x\nlayers:\n  - flop: 1\n", "`layers[0].output_bytes`: it has to be given"),
+        (&model, "m.yaml", "name: x\nlayers:\n  - flop: 1\n", "`layers[0].output_bytes`: required"),
         (
             &model,
             "m.yaml",
@@ -166,13 +166,13 @@ fn mistakes_are_told_with_line_and_field() {
             &hardware,
             "h.yaml",
             "devices:\n  - name: x\n    half_tflops: 1\n",
-            "h.yaml:2:5: `devices[0].memory_gb_per_s`: it has to be given, or `like` a device that is known",
+            "h.yaml:2:5: `devices[0].memory_gb_per_s`: required, unless `like` names a known device",
         ),
         (
             &hardware,
             "h.yaml",
             "devices:\n  - name: x\n    like: b100\n",
-            "h.yaml:3:5: `devices[0].like`: nothing is known of `b100`",
+            "h.yaml:3:5: `devices[0].like`: unknown device `b100`",
         ),
         (
             &hardware,
@@ -190,7 +190,7 @@ fn mistakes_are_told_with_line_and_field() {
             &hardware,
             "h.yaml",
             "devices:\n  - {name: x, like: a100, links: {near: {latency_us: 3}}}\n",
-            "`devices[0].links.near.gb_per_s`: it has to be given",
+            "`devices[0].links.near.gb_per_s`: required",
         ),
         (&hardware, "h.yaml", "models: []\n", "unknown field `models`"),
     ] {

@@ -13,7 +13,7 @@ use crate::room;
 /// Waiting jobs whose wishes make the price of a device.
 const PRICED: usize = 16;
 
-/// Which jobs are looked at.
+/// Which jobs are checked.
 enum Look {
     /// The first of each kind.
     All,

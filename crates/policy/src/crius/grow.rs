@@ -7,7 +7,7 @@ use super::search::Quest;
 use super::{Crius, Sendable};
 use crate::priority::Key;
 
-/// Times that all jobs are looked at in one decision.
+/// Times that all jobs are checked in one decision.
 const ROUNDS_MAX: usize = 8;
 
 impl Crius {

@@ -170,7 +170,7 @@ impl Crius {
         }
     }
 
-    /// Takes note of the machines; all cells are made anew where they have changed.
+    /// Takes note of the machines; all cells are made again where they have changed.
     fn learn_machines(&mut self, view: &View<'_>) {
         let pools = pools(view);
         if pools == self.pools {
@@ -447,7 +447,7 @@ impl Policy for Crius {
                 Reason::HeadOfLine { head }
             }
             Some(holder) if holder != job && self.blocked[cell.kind] => Reason::Starving { holder },
-            // What others have just left is looked at again in the next round.
+            // What others have just left is checked again in the next round.
             _ if has_room()
                 && let Some(at) = next =>
             {

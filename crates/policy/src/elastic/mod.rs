@@ -1,8 +1,8 @@
-//! The *elastic* family: a type and a number of devices are chosen for each job anew at every round.
+//! The *elastic* family: a type and a number of devices are chosen for each job again at every round.
 //!
 //! A [`Planner`] is shown all jobs with what each could be given, and picks. The adapter does the rest, in simulations and on
 //! real machines alike: jobs that are to have what they have stay where they are, the others are stopped and placed
-//! anew. A job that is still starting, or that has had its devices for less than `min_run_s`, is left alone. Between
+//! again. A job that is still starting, or that has had its devices for less than `min_run_s`, is left alone. Between
 //! rounds waiting jobs get free devices, as few as they can run on, on the type where that is fastest.
 
 mod offers;
@@ -148,7 +148,7 @@ impl<P: Planner> Elastic<P> {
         !self.waiting.is_empty() || self.placed.iter().any(has_choice)
     }
 
-    /// Takes note of the machines; all offers are made anew where they have changed.
+    /// Takes note of the machines; all offers are made again where they have changed.
     fn learn_machines(&mut self, view: &View<'_>) {
         let pools = pools(view);
         if pools == self.pools {

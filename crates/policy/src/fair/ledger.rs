@@ -3,7 +3,7 @@
 //! All usage fades alike, so nothing is faded: what is used later counts for more instead, and the unit grows. An
 //! account's usage then is a line over the *growth* of the unit, with a slope that depends on its running devices only.
 //! Accounts with equal devices and weights keep their order while time passes, so sorted sets can hold them; to find
-//! the first of all, one looks at the first of each set.
+//! the first of all, one checks the first of each set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wharf_core::Time;
 
 use crate::priority::Key;
 
-/// Half-lives after which the unit begins anew, long before numbers overflow.
+/// Half-lives after which the unit begins again, long before numbers overflow.
 const HALF_LIVES_MAX: f64 = 64.0;
 
 /// Who shares, and how.
@@ -285,7 +285,7 @@ impl Ledger {
         self.users.iter().enumerate().filter(|(_, user)| user.account.devices > 0).map(|(index, _)| index)
     }
 
-    /// Begins the unit anew where it has become large: every so many half-lives.
+    /// Begins the unit again where it has become large: every so many half-lives.
     pub(super) fn renew(&mut self, now: Time) {
         if !self.unit.is_worn(now) {
             return;

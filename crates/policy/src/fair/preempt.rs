@@ -9,10 +9,10 @@ use crate::cost::Cost;
 use crate::priority::Key;
 use crate::room;
 
-/// Seconds between looks at shares that drift apart while nothing happens.
+/// Seconds between checks shares that drift apart while nothing happens.
 const LOOK_S: f64 = 300.0;
 
-/// Running jobs looked at before a search gives up.
+/// Running jobs checked before a search gives up.
 const CANDIDATES_MAX: usize = 64;
 
 /// When devices are taken from those who are far above their share.

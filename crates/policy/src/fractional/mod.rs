@@ -1,6 +1,6 @@
 //! The *fractional* family: shares of time are worked out first, then rounds hand out devices in proportion.
 //!
-//! An [`Allocator`] says which part of the time each job (or pair of jobs) should have devices of which type. It is asked
+//! An [`Allocator`] states which part of the time each job (or pair of jobs) should have devices of which type. It is asked
 //! again when jobs or machines have changed. The mechanism does the rest, in simulations and on real machines alike:
 //! every round it credits each share, charges what was had, and gives devices to those who are owed most
 //! ([`ledger`]). A job that is chosen again for the same type keeps its devices: its lease is extended. Devices that are left over

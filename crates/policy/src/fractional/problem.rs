@@ -39,7 +39,7 @@ pub struct Problem<'a> {
     pub claims: Vec<Claim>,
     /// Iterations per second of each job on each type, row by row; 0 where it cannot run.
     pub speeds: Vec<f64>,
-    /// What tells how fast pairs are.
+    /// What states how fast pairs are.
     pub pairs: Pairs<'a>,
 }
 

@@ -172,7 +172,7 @@ impl Fractional {
         chosen
     }
 
-    /// Stops who is not chosen, and places who is chosen anew.
+    /// Stops who is not chosen, and places who is chosen again.
     fn carry_out(
         &mut self,
         decision: &mut Decision<'_>,
@@ -269,7 +269,7 @@ fn prices(view: &View<'_>) -> Vec<f64> {
     known.unwrap_or_else(|| vec![1.0; types])
 }
 
-/// Whether a job is on a node that this policy has no say over: its devices are not among those that are shared.
+/// Whether a job is on a node outside of this policy: its devices are not among those that are shared.
 fn is_elsewhere(view: &View<'_>, job: JobId) -> bool {
     let placement = view.schedule().placement(job).unwrap_or_default();
     placement.iter().any(|share| !view.schedule().is_up(share.node))

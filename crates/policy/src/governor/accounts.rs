@@ -21,7 +21,7 @@ type QueueKey = (Arc<str>, Option<Arc<str>>, Arc<[Arc<str>]>);
 
 /// Who has what, and who waits for more.
 ///
-/// An account that gives something back opens the queues that wait for it, and only these are looked at: the cost follows
+/// An account that gives something back opens the queues that wait for it, and only these are checked: the cost follows
 /// what changed, not how many wait.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
@@ -29,9 +29,9 @@ pub(crate) struct Accounts {
     by_owner: BTreeMap<Arc<str>, usize>,
     pub(crate) queues: Vec<Queue>,
     by_key: BTreeMap<QueueKey, usize>,
-    /// Queues whose first job has to be looked at.
+    /// Queues whose first job has to be checked.
     open: BTreeSet<usize>,
-    /// When to look at GPU-hours again.
+    /// When to check GPU-hours again.
     alarms: BTreeSet<(Time, usize)>,
 }
 
@@ -126,7 +126,7 @@ impl Accounts {
         self.alarms.first().map(|&(at, _)| at)
     }
 
-    /// The next account whose hours have to be looked at, with what became of it: whether they are used up now.
+    /// The next account whose hours have to be checked, with the outcome of it: whether they are used up now.
     pub(crate) fn due(&mut self, now: Time) -> Option<usize> {
         let &(at, index) = self.alarms.first()?;
         if at > now {
@@ -188,7 +188,7 @@ impl Accounts {
         match self.full(view.now, queue, turn, &view.spec(job).gang) {
             Some((_, Full::Over(_, quota))) => Reason::Quota(quota),
             Some((_, Full::Claimed(first))) => Reason::QuotaBehind { first, ahead: 1 },
-            // It was let in by what has just happened, and is decided about next.
+            // It was admitted by this event, and is decided about next.
             None => Reason::NextRound { at: view.now },
         }
     }

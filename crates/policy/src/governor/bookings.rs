@@ -11,7 +11,7 @@ use super::limits::{Limits, Nodes, Reservation, user_of};
 use super::site;
 use super::units::Origin;
 
-/// A reservation in the engine's time, with what became of it.
+/// A reservation in the engine's time, with the outcome of it.
 #[derive(Debug)]
 pub(crate) struct Booking {
     reservation: Reservation,
@@ -35,7 +35,7 @@ pub(crate) struct Bookings {
     kept: BTreeMap<NodeId, usize>,
     /// When something begins or ends next.
     next: Option<Time>,
-    /// Whether nodes were looked at since they last changed.
+    /// Whether nodes were checked since they last changed.
     is_current: bool,
 }
 
@@ -114,7 +114,7 @@ impl Bookings {
         !self.is_current || self.next.is_some_and(|next| next <= now)
     }
 
-    /// Looks at all nodes anew at the next decision.
+    /// Checks all nodes again at the next decision.
     pub(crate) fn look_again(&mut self) {
         self.is_current = false;
     }

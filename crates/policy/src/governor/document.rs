@@ -213,7 +213,7 @@ impl Limits {
             let what = format!("group.{name}");
             let group = section.get_ref();
             if group.users.is_empty() {
-                return Err(source.at(section, &what, "has no `users`; name those who belong to it"));
+                return Err(source.at(section, &what, "has no `users`; list its members"));
             }
             let caps = group.caps().map_err(|error| source.at(section, &what, &error.to_string()))?;
             let group = Group { users: names(&group.users).collect(), caps };

@@ -20,7 +20,7 @@ pub(crate) struct Guard {
     /// Jobs that wait, the longest first.
     waiting: BTreeSet<(Time, JobId)>,
     since: Vec<Option<Time>>,
-    /// Jobs that no nodes can hold as things are; looked at again when nodes change.
+    /// Jobs that the current nodes cannot hold; checked again when nodes change.
     unsatisfiable: Vec<(Time, JobId)>,
     /// The job that nodes are kept for, and the nodes.
     held: Option<(JobId, Vec<NodeId>)>,

@@ -121,7 +121,7 @@ impl Hours {
         self.limit_s / 3600.0
     }
 
-    /// Whether they were used up when they were last looked at.
+    /// Whether they were used up when they were last checked.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent
     }

@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
     pub(crate) blocked: BTreeSet<usize>,
     /// The first job that waits for more of something: none behind it gets any of that.
     pub(crate) claims: BTreeMap<Dimension, Turn>,
-    /// When to look at the hours again.
+    /// When to check the hours again.
     pub(crate) alarm: Option<Time>,
 }
 

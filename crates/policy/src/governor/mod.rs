@@ -137,7 +137,7 @@ impl Governed {
         } else if !is_placed && self.bookings.wait_for_start(view, job) {
             self.set(job, Entry { place: Place::Early, ..entry });
         } else if is_placed || self.accounts.queues[queue].ledgers.is_empty() {
-            // What runs goes on, even where limits have become tighter meanwhile.
+            // What runs continues, even where limits have become tighter meanwhile.
             self.set(job, entry);
             self.accounts.take(queue, job, &spec.gang);
             self.admit(view, job);
@@ -182,7 +182,7 @@ impl Governed {
         }
     }
 
-    /// A job whose reservation is over can never run.
+    /// A job whose reservation has ended can never run.
     fn give_up(&mut self, view: &View<'_>, job: JobId) {
         let entry = self.entry(job);
         self.bookings.leave(view, job);

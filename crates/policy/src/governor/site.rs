@@ -1,4 +1,4 @@
-//! Which nodes to keep for a gang, and where it goes on nodes that are kept for it.
+//! Which nodes to keep for a gang, and its placement on nodes that are kept for it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wharf_core::{Gang, NodeId, NodeShare, View};
 use crate::placement::allowed_types;
 
 /// Nodes that could hold a gang once all jobs have left them: of one switch where one is large enough, and those with the
-/// most idle devices first. `may_keep` tells which nodes can be had.
+/// most idle devices first. `may_keep` states which nodes can be had.
 pub(crate) fn choose(view: &View<'_>, gang: &Gang, may_keep: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
     let topology = view.topology();
     allowed_types(topology, gang).find_map(|kind| {

@@ -50,7 +50,7 @@ groups = ["vision"]
 "#;
 
 #[test]
-fn a_document_says_who_may_have_what() {
+fn limits_document_is_parsed_into_accounts_and_pools() {
     let limits = Limits::parse(GOOD).expect("a good document");
     assert_eq!(limits.starvation_s, Some(43_200.0));
     let ann = limits.caps_of_user("ann");
@@ -80,7 +80,7 @@ fn mistakes_have_places_and_remedies() {
             "[user.ann]\ngpu_hours = 1\nper = \"soon\"".to_owned(),
             "line 3, column 7: `soon` is not a duration",
         ),
-        ("[group.g]\njobs = 1".to_owned(), "group.g: has no `users`; name those who belong to it"),
+        ("[group.g]\njobs = 1".to_owned(), "group.g: has no `users`; list its members"),
         ("[pool.p]\ngroups = [\"g\"]".to_owned(), "pool.p: there is no [group.g]; add one with its users"),
         ("\ndefault_pool = \"p\"".to_owned(), "line 2, column 16: default_pool: there is no [pool.p]"),
         (

@@ -2,7 +2,7 @@
 //!
 //! A waiting job first gets idle devices. If these are too few it shares devices that hold one job: with any job whose
 //! memory fits (first-fit sharing, FFS), or only where both gain by it (best sharing, best fit: BSBF). The variants with a
-//! final `s` first look for one node that has enough.
+//! final `s` first search for one node that has enough.
 
 mod benefit;
 mod memory;
@@ -29,7 +29,7 @@ const ITERATIONS_LEFT_MIN: f64 = 100.0;
 pub struct PairingOptions {
     /// Whether jobs share only where both gain by it.
     pub only_beneficial: bool,
-    /// Whether one node with enough devices is looked for first.
+    /// Whether one node with enough devices is searched for first.
     pub consolidate: bool,
     /// How many times longer a running job must need than a waiting one to be stopped for it; `None`: never.
     pub preempt_ratio: Option<f64>,

@@ -8,7 +8,7 @@ use super::{Placer, allowed_types, share, take_in_order};
 
 /// Places gangs with [`Needs`] itself, and leaves all others to a strategy.
 ///
-/// It looks at every node: such gangs are rare, and what they need is in no index.
+/// It checks every node: such gangs are rare, and what they need is in no index.
 pub struct WithNeeds(pub Box<dyn Placer>);
 
 impl Placer for WithNeeds {

@@ -17,7 +17,7 @@ pub struct PolluxOptions {
     pub population: usize,
     /// Rounds of breeding.
     pub generations: u64,
-    /// Looks at a job's part of an allocation after which breeding ends.
+    /// Maximum number of evaluations of a job's part of an allocation.
     pub evaluations: u64,
     /// Whether it knows that device types differ.
     pub is_aware: bool,

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 /// Passes over all jobs in which gains are taken, before breeding.
 const PASSES_MAX: usize = 24;
-/// Of how many jobs one draws anew in a child.
+/// Of how many jobs one draws again in a child.
 const MUTATED: usize = 50;
 /// Generations without a better allocation after which breeding ends.
 const PATIENCE: u64 = 10;
@@ -28,7 +28,7 @@ pub(super) struct Table {
 pub(super) struct Effort {
     pub(super) population: usize,
     pub(super) generations: u64,
-    /// Looks at a job's part of an allocation.
+    /// Evaluations of a job's part of an allocation.
     pub(super) evaluations: u64,
     pub(super) seed: u64,
 }

@@ -79,7 +79,7 @@ impl Forecast {
         self.reservation = None;
     }
 
-    /// The reservation of the first waiting job, made anew where the last one does not hold any more.
+    /// The reservation of the first waiting job, made again where the last one does not hold any more.
     fn reserve(&mut self, placer: &mut dyn Placer, view: &View<'_>, holder: JobId) -> &mut Reservation {
         let kept = self.reservation.take().filter(|kept| kept.holder == holder && kept.time > view.now);
         let reservation = kept.unwrap_or_else(|| self.search(placer, view, holder));

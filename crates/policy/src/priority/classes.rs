@@ -57,7 +57,7 @@ pub(crate) struct Class {
     pub(crate) slope: f64,
     /// The first job does not fit in this decision.
     is_blocked: bool,
-    /// The first job for which victims were looked for everywhere.
+    /// The first job for which victims were searched for everywhere.
     tried: Option<JobId>,
 }
 
@@ -144,7 +144,7 @@ impl Classes {
         }
     }
 
-    /// Notes that victims are looked for on behalf of this job; returns whether it is the first time.
+    /// Notes that victims are searched for on behalf of this job; returns whether it is the first time.
     pub(crate) fn mark_tried(&mut self, class: usize, job: JobId) -> bool {
         self.classes[class].tried.replace(job) != Some(job)
     }

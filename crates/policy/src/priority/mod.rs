@@ -1,8 +1,8 @@
 //! The priority family: order the jobs, place greedily.
 //!
 //! One machine for FIFO, SJF, SRTF, SRSF, LAS, Tiresias and Gittins; they differ in their [`Rank`]. Jobs with equal
-//! gangs form a *class*: if the first of a class does not fit, none of the class does, so a decision looks at one
-//! waiting job per class. Running jobs are kept sorted per class too; victims are looked for among the last ones,
+//! gangs form a *class*: if the first of a class does not fit, none of the class does, so a decision checks one
+//! waiting job per class. Running jobs are kept sorted per class too; victims are searched for among the last ones,
 //! and, when a job ends, on the nodes that it used. So the cost of a decision follows what changed.
 
 mod backfill;
@@ -235,7 +235,7 @@ impl<R: Rank> Policy for Priority<R> {
             Change::Running(job) => {
                 self.run(view, job);
                 if view.job(job).placed_at() < view.now {
-                    // It is a possible victim of jobs that have looked for some already.
+                    // It is a possible victim of jobs that have searched for some already.
                     let placement = view.schedule().placement(job).unwrap_or_default();
                     self.touched.extend(placement.iter().map(|share| share.node));
                 }

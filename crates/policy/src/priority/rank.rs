@@ -104,7 +104,7 @@ pub trait Rank: Send {
         None
     }
 
-    /// A job ended. Returns whether the keys of all jobs have to be computed anew.
+    /// A job ended. Returns whether the keys of all jobs have to be computed again.
     fn learn(&mut self, _view: &View<'_>, _job: JobId) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use super::classes::Classes;
 use super::rank::{Key, Rank};
 use crate::cost::Cost;
 
-/// Running jobs looked at, from the last one on, before a search gives up.
+/// Running jobs checked, from the last one on, before a search gives up.
 const CANDIDATES_MAX: usize = 32;
 
 /// Running jobs passed by because they have not run for long enough, before a search gives up.
@@ -60,7 +60,7 @@ struct Search<'a, R> {
     again: Cell<Option<Time>>,
 }
 
-/// Looks for victims on behalf of the first job of a class: everywhere if it is new there, else on touched nodes.
+/// Searches for victims on behalf of the first job of a class: everywhere if it is new there, else on touched nodes.
 pub(super) fn find<R: Rank>(
     (rank, rules): (&R, VictimRules),
     classes: &Classes,
@@ -169,7 +169,7 @@ impl<R: Rank> Search<'_, R> {
         .take(CANDIDATES_MAX)
     }
 
-    /// The jobs among which victims are looked for, the best to stop first.
+    /// The jobs among which victims are searched for, the best to stop first.
     fn candidates(&self) -> Vec<JobId> {
         let mut jobs: Vec<JobId> = self.worst().collect();
         if self.rules.is_cheap {

@@ -13,49 +13,49 @@ const DP_KNOBS: [KnobInfo; 9] = [
         name: "value",
         values: "finish|samples|relative",
         default: "finish",
-        help: "what gains are counted in: how much sooner jobs are done, samples per second (as published), or speed in relation to what each asked for",
+        help: "unit of gains: saved time, samples per second (as published), or speed relative to the request",
     },
     KnobInfo {
         name: "tail",
         values: "a number of at least 0",
         default: "30",
-        help: "with value=finish, how many times more the longest job counts than its length alone makes it, and others the less the shorter they are; 0: what is soon done goes first, whatever becomes of the rest",
+        help: "with value=finish, additional weight of long jobs, in proportion to their lengths; 0: short jobs first",
     },
     KnobInfo {
         name: "depth",
         values: "0..64",
         default: "3",
-        help: "how many running jobs may be disturbed to start one",
+        help: "maximum number of running jobs changed to start one",
     },
     KnobInfo {
         name: "budget",
         values: "a whole number above 0",
         default: "100000",
-        help: "steps of the search in one decision",
+        help: "maximum number of search steps per decision",
     },
     KnobInfo {
         name: "pruning",
         values: "on|off",
         default: "on",
-        help: "whether the search leaves out what cannot be better",
+        help: "whether the search omits choices that cannot be better",
     },
     KnobInfo {
         name: "restart_horizon_s",
         values: "seconds above 0",
         default: "3600",
-        help: "for how long at most a move is taken to bring something; it must bring more than its restart costs",
+        help: "maximum time over which the gain of a move is counted; the gain must exceed the cost of the restart",
     },
     KnobInfo {
         name: "patience_s",
         values: "seconds above 0",
         default: "604800",
-        help: "after how much waiting a job goes before all others and takes the devices of any that were not as late",
+        help: "waiting time after which a job goes before all others and takes the devices of any job that waited less",
     },
     KnobInfo {
         name: "round_s",
         values: "seconds above 0",
         default: "300",
-        help: "time after which all is looked at again where nothing happens",
+        help: "time between two searches without arrivals or ends",
     },
     MIN_RUN,
 ];
@@ -97,7 +97,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
     summary: "the type, number and plan of each job's devices, changed as it runs: shrink, grow, move, lend",
     paper: "Xue et al., Crius, arXiv 2403.16125; Arena, EuroSys'26",
     explanation: "A job that comes starts at once in its best cell (device type x number x pipeline stages; the performance model \
-        knows the best stages). Where nothing is free, running jobs are looked at that could shrink, change their type, move \
+        knows the best stages). Where nothing is free, running jobs are considered that could shrink, change their type, move \
         to other nodes or wait: up to `depth` of them for one, within `budget` steps. What brings the largest gain is done, if \
         the job that comes gains more than all others lose, their restarts included. Waiting jobs are tried again, in order, when \
         devices become free; a later one may use what an earlier one cannot use yet, and gives it back when that \
@@ -110,7 +110,7 @@ pub(super) const CRIUS: PolicyInfo = PolicyInfo {
         Starvation: a job that has waited for `patience_s` goes before all others, the longest waiting first. It may take \
         all devices but those of jobs that are starting, have not had `min_run_s`, or had waited as long themselves \
         (these keep their turn for `patience_s`); until it has started no other job starts or grows on the types that it can use.",
-    must_know: "how fast jobs are on each device type with how many devices, and how many iterations they have left",
+    must_know: "speeds of jobs by device type and number of devices, remaining iterations",
     advice: "Mixed clusters with jobs that can run on several types and numbers of devices, where restarts are cheap against the length of jobs.",
     knobs: &KNOBS,
     slots: 1,
@@ -124,7 +124,7 @@ pub(super) const CRIUS_DP: PolicyInfo = PolicyInfo {
     summary: "crius with data parallelism only: every device holds a whole copy of the model",
     explanation: "As crius, but only those cells count in which a whole copy of the model fits each device, as the profile's table of \
         memory has it. A job that fits none is left waiting. Profiles without such a table know no difference.",
-    advice: "To see what other plans than data parallelism are worth.",
+    advice: "To measure the effect of plans other than data parallelism.",
     knobs: &DP_KNOBS,
     build: |args| build(args, Rules { is_data_parallel: true, ..ALL }),
     ..CRIUS
@@ -134,7 +134,7 @@ pub(super) const CRIUS_NS: PolicyInfo = PolicyInfo {
     name: "crius-ns",
     summary: "crius without shrinking and growing: jobs have the number of devices that they ask for",
     explanation: "As crius, but every job has one number of devices for life: the one that it asks for, or the nearest on which it can run.",
-    advice: "To see what resizing is worth, or where jobs cannot be resized.",
+    advice: "To measure the effect of resizing, or if jobs cannot be resized.",
     build: |args| build(args, Rules { may_resize: false, ..ALL }),
     ..CRIUS
 };
@@ -143,17 +143,17 @@ pub(super) const CRIUS_NH: PolicyInfo = PolicyInfo {
     name: "crius-nh",
     summary: "crius without changes of type: jobs stay on the device type that they ask for",
     explanation: "As crius, but every job has one device type for life: the first that it names and can run on, or the one that it starts on.",
-    advice: "To see what changes of type are worth, or where results must come from one type.",
+    advice: "To measure the effect of type changes, or if results must come from one type.",
     build: |args| build(args, Rules { may_retype: false, ..ALL }),
     ..CRIUS
 };
 
 pub(super) const CRIUS_NO: PolicyInfo = PolicyInfo {
     name: "crius-no",
-    summary: "crius without opportunism: later jobs do not use what an earlier one waits for",
+    summary: "crius without opportunism: later jobs do not use the device types that an earlier one waits for",
     explanation: "As crius, but a job that cannot start keeps the device type that it asks for (all types, where it names none) \
         from those that come after it in order, and no job is preempted for another.",
-    advice: "To see what opportunism is worth.",
+    advice: "To measure the effect of opportunism.",
     build: |args| build(args, Rules { may_lend: false, ..ALL }),
     ..CRIUS
 };
@@ -163,7 +163,7 @@ pub(super) const CRIUS_NM: PolicyInfo = PolicyInfo {
     summary: "crius without migration: running jobs are not moved to other nodes of their type",
     explanation: "As crius, but a running job leaves its nodes only for another type; it shrinks and grows where it is. (In the \
         published code this variant does not differ from crius.)",
-    advice: "To see what migration is worth.",
+    advice: "To measure the effect of migration.",
     build: |args| build(args, Rules { may_migrate: false, ..ALL }),
     ..CRIUS
 };
@@ -173,8 +173,8 @@ pub(super) const CRIUS_DDL: PolicyInfo = PolicyInfo {
     summary: "crius with deadlines: a cell counts only if the job would meet its deadline there",
     explanation: "As crius, but jobs with a deadline are started only in cells in which they would meet it. One that cannot meet it \
         in any is left waiting; one that runs is not sent away, and is moved or shrunk only where it still meets it. Jobs without a deadline run as under crius.",
-    must_know: "how fast jobs are on each device type with how many devices, how many iterations they have left, and their deadlines",
-    advice: "Where a result that comes too late is worth nothing.",
+    must_know: "speeds of jobs by device type and number of devices, remaining iterations, deadlines",
+    advice: "Jobs whose results are useless after their deadlines.",
     build: |args| build(args, Rules { has_deadlines: true, ..ALL }),
     ..CRIUS
 };

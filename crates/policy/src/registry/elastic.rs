@@ -30,7 +30,7 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
         Of equal configurations a job takes the one that it has, then the one with fewer devices, then the first type. Jobs that \
         are still starting are left alone. Between rounds free devices go to waiting jobs, as few as each can run on. \
         Unlike in the paper, speeds on all types are known from the start, and a waiting job is not held its restarts against.",
-    must_know: "how fast jobs are on each device type, with how many devices",
+    must_know: "speeds of jobs by device type and number of devices",
     advice: "Mixed clusters with jobs that can run on more or fewer devices: each gets the type and number at which the cluster's throughput is highest, and no job waits for long. Restarts must be cheap.",
     knobs: &[
         ROUND_S,
@@ -38,19 +38,19 @@ pub(super) const SIA: PolicyInfo = PolicyInfo {
             name: "p",
             values: "a number but 0",
             default: "-0.5",
-            help: "the power of speeds: below 0 those who have little count most, above 0 those who are fast",
+            help: "exponent of speeds: below 0 jobs with few devices count most, above 0 fast jobs",
         },
         KnobInfo {
             name: "lambda_n",
             values: "a number above 1",
             default: "1.1",
-            help: "what leaving a job without devices costs",
+            help: "cost of a job without devices",
         },
         KnobInfo {
             name: "solver_steps",
             values: "a whole number above 0",
             default: "200000000",
-            help: "steps in which the solver finds prices; a greedy choice has to do beyond them",
+            help: "maximum number of solver steps; beyond them the choice is greedy",
         },
         MIN_RUN,
     ],
@@ -74,14 +74,14 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
     summary: "the number of devices for each job, by a search for the largest power mean of speedups",
     paper: "Qiao et al., Pollux, OSDI'21",
     explanation: "A population of allocations is bred for some generations: two parents, each the better of two drawn at random, \
-        give each job's devices by the toss of a coin, a few jobs draw anew, and what exceeds the cluster is cut back. The fitness \
+        give each job's devices at random, a few jobs draw again, and what exceeds the cluster is cut back. The fitness \
         is the power mean, with power p, of all jobs' speedups over what they would do on an equal part of the cluster; a \
         job that would be moved counts less by its restart factor, as under sia. The search starts from what runs now and \
         from a greedy allocation by marginal gains, draws from the run's seed and the time alone, and ends after \
-        so many generations, or looks at a job, or ten generations without a gain, so that equal runs decide alike.\n\n\
+        these numbers of generations or evaluations, or after ten generations without a gain, so that equal runs decide alike.\n\n\
         As published it takes all devices for alike; with types=aware it knows how fast each job is on which. Jobs are \
         offered the same configurations as under sia.",
-    must_know: "how fast jobs are with how many devices",
+    must_know: "speeds of jobs by number of devices",
     advice: "Clusters of one type with jobs that can run on more or fewer devices. On mixed clusters sia is better and faster.",
     knobs: &[
         ROUND_S,
@@ -89,21 +89,21 @@ pub(super) const POLLUX: PolicyInfo = PolicyInfo {
             name: "p",
             values: "a number below 0",
             default: "-1",
-            help: "the power of the mean: the further below 0, the more the slowest count",
+            help: "exponent of the mean: the lower, the more the slowest jobs count",
         },
-        KnobInfo { name: "population", values: "4..1000", default: "100", help: "allocations that are bred" },
-        KnobInfo { name: "generations", values: "0..10000", default: "100", help: "rounds of breeding" },
+        KnobInfo { name: "population", values: "4..1000", default: "100", help: "number of allocations" },
+        KnobInfo { name: "generations", values: "0..10000", default: "100", help: "number of generations" },
         KnobInfo {
             name: "evaluations",
             values: "a whole number above 0",
             default: "20000000",
-            help: "looks at a job's part of an allocation after which breeding ends",
+            help: "maximum number of evaluations of a job's part of an allocation",
         },
         KnobInfo {
             name: "types",
             values: "blind|aware",
             default: "blind",
-            help: "whether it knows that device types differ",
+            help: "whether device types are distinguished",
         },
         MIN_RUN,
     ],
@@ -135,15 +135,15 @@ fn options(args: &BuildArgs<'_>) -> Result<ElasticOptions, BadSetting> {
 
 pub(super) const ELASTICFLOW: PolicyInfo = PolicyInfo {
     name: "elasticflow",
-    summary: "jobs are admitted with the least that meets their deadlines; what is left goes to those who gain most",
+    summary: "jobs are admitted with the fewest devices that meet their deadlines; the rest go to the jobs with the largest gain",
     paper: "Gu et al., ElasticFlow, ASPLOS'23",
     explanation: "Whenever jobs come or end: each job has a least number of devices, with which it would meet its deadline (the fewest \
         that it can run on, where it has none). A job is admitted if its least and those of all that run fit its device type, \
         which is the one that it asks for and never changes. Devices that are left are given out in steps, to the next \
         larger number that makes sense, always to the job with the largest gain per device, as long as there is a gain.\n\n\
-        A job that cannot meet its deadline is not started. One that runs and cannot meet it any more goes on with the \
+        A job that cannot meet its deadline is not started. One that runs and cannot meet it any more continues with the \
         fewest devices.",
-    must_know: "how fast jobs are with how many devices, how many iterations they have left, and their deadlines",
+    must_know: "speeds of jobs by number of devices, remaining iterations, deadlines",
     advice: "Clusters of one type, or jobs bound to one, with deadlines that matter.",
     knobs: &[ROUND_S, MIN_RUN],
     slots: 1,
@@ -157,7 +157,7 @@ pub(super) const ELASTICFLOW_L: PolicyInfo = PolicyInfo {
     summary: "elasticflow without deadlines: all jobs get their minimum, then those with the largest gain",
     explanation: "As elasticflow, but without deadlines: jobs are admitted in the order of their submission with the fewest devices \
         that they can run on, and what is left goes to those who gain most by each device.",
-    must_know: "how fast jobs are with how many devices",
+    must_know: "speeds of jobs by number of devices",
     advice: "Clusters of one type with jobs that can run on more or fewer devices.",
     build: |args| Ok(Box::new(Elastic::new(ElasticFlow::new(false), options(args)?, args.placer()))),
     ..ELASTICFLOW

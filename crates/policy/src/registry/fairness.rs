@@ -16,59 +16,59 @@ pub(super) const FAIR: PolicyInfo = PolicyInfo {
     name: "fair",
     summary: "fair shares by user and group: the next devices go to the user with the least usage for their weight",
     paper: "folklore; decayed usage: Kay and Lauder, A Fair Share Scheduler, CACM 1988",
-    explanation: "What is used, in device-seconds, is charged to the job's user and to the user's group, and fades: after \
-        half_life_s it counts half. What runs is included, and charged for ahead_s in advance. Free devices go to the \
+    explanation: "Usage, in device-seconds, is charged to the job's user and to the user's group, and decays: after \
+        half_life_s it counts half. Running jobs are included, and charged for ahead_s in advance. Free devices go to the \
         group with the least usage per weight, and within it to the user with the least; a user without a group counts as \
         a group of one. A user's own jobs go by priority, then by submission; with age_s waiting makes up for priority. \
         Usage by jobs that ended before the policy took over is dated to their ends.\n\n\
-        A gang that does not fit is passed over, until it has waited for reserve_after_s: then the nodes that are most free are \
+        A gang that does not fit is passed over, until it has waited for reserve_after_s: then the nodes with the most free devices are \
         kept for it, and for further ones on up to a quarter of the nodes. With preempt=on a job that does not fit takes the devices of users who have used \
         preempt_ratio times more of their share, if it fits then, and if they are not the worse off afterwards.",
-    must_know: "nothing of jobs' lengths",
+    must_know: "no job lengths",
     advice: "Several users or groups that share a cluster over days.",
     knobs: &[
         KnobInfo {
             name: "weights",
             values: "user=weight, separated by `,`",
             default: "",
-            help: "what users are to get in relation to each other; 1 for those who are not named",
+            help: "weights of users; 1 for others",
         },
         KnobInfo {
             name: "groups",
             values: "user=group, separated by `,`",
             default: "",
-            help: "the groups of users; who is not named counts as a group of one",
+            help: "groups of users; other users count as groups of one",
         },
         KnobInfo {
             name: "group_weights",
             values: "group=weight, separated by `,`",
             default: "",
-            help: "what groups are to get in relation to each other; 1 for those that are not named",
+            help: "weights of groups; 1 for others",
         },
         KnobInfo {
             name: "half_life_s",
             values: "seconds",
             default: "604800",
-            help: "after how long usage counts half; 0: it never fades",
+            help: "half-life of usage; 0: no decay",
         },
         KnobInfo {
             name: "ahead_s",
             values: "seconds",
             default: "3600",
-            help: "for how long running devices are charged in advance; more evens out who runs, less who has run",
+            help: "time for which running devices are charged in advance; larger values balance current use, smaller ones past use",
         },
         AGE,
         KnobInfo {
             name: "reserve_after_s",
             values: "seconds",
             default: "600",
-            help: "how long a job that does not fit is passed over before nodes are kept for it",
+            help: "waiting time after which nodes are reserved for a job that does not fit",
         },
         KnobInfo {
             name: "preempt",
             values: "on|off",
             default: "off",
-            help: "whether devices are taken from users who are far above their share",
+            help: "whether jobs of users far above their share are preempted",
         },
         PREEMPT_RATIO,
         MIN_RUN,
@@ -133,20 +133,20 @@ pub(super) const THEMIS: PolicyInfo = PolicyInfo {
         The paper holds an auction in which applications bid with fairness values for many sizes of allocations, and \
         hides some of the gain to make bids truthful. Here jobs are rigid gangs and durations are known, so that a \
         bid is all or nothing, and the auction comes down to serving the invited jobs in order of need.",
-    must_know: "how much work is left",
-    advice: "Long jobs of many users, each of whom should be no worse off than with a part of the cluster of their own.",
+    must_know: "remaining work",
+    advice: "Long jobs of many users, each of whom should fare no worse than with a private part of the cluster.",
     knobs: &[
         KnobInfo {
             name: "lease_s",
             values: "seconds",
             default: "1200",
-            help: "how long devices are leased: the time between two boundaries",
+            help: "lease of devices: time between two boundaries",
         },
         KnobInfo {
             name: "fairness_knob",
             values: "0..1",
             default: "0.8",
-            help: "the share of jobs that is not invited; larger is fairer, smaller gives more choice",
+            help: "share of jobs without an offer; larger is fairer, smaller gives more choice",
         },
         MIN_RUN,
     ],

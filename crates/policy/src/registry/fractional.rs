@@ -19,7 +19,7 @@ const ROUND: KnobInfo = KnobInfo {
     name: "lease_s",
     values: "seconds",
     default: "360",
-    help: "how long devices are leased: the time between two rounds",
+    help: "lease of devices: time between two rounds",
 };
 
 const STICKY: KnobInfo = KnobInfo {
@@ -62,9 +62,9 @@ pub(super) const GAVEL_FIFO: PolicyInfo = PolicyInfo {
     paper: GAVEL,
     explanation: "Jobs are taken in the order of their submission. Each gets a device type that has enough free devices, by \
         lot, and keeps it until it is done. The first that fits nowhere holds up all that come after it. What devices \
-        of different types are worth to a job is not looked at: this is what the policies that know it are compared with.",
-    must_know: "nothing",
-    advice: "To see what knowing device types is worth: compare it with fifo-perf.",
+        of different types are worth to a job is ignored: this is the baseline of the policies that use it.",
+    must_know: "no job data",
+    advice: "To measure the effect of knowing device types: compare it with fifo-perf.",
     knobs: ROUNDS,
     slots: 1,
     is_elastic: false,
@@ -78,9 +78,9 @@ pub(super) const FIFO_PERF: PolicyInfo = PolicyInfo {
     paper: GAVEL,
     explanation: "Jobs are taken in the order of their submission. Each gets the type with enough free devices on which it is \
         fastest; the first that fits nowhere holds up all that come after it. At every round that follows a change, types are \
-        assigned anew in the same order, and running jobs move to faster types, each at the cost of a restart.",
-    must_know: "how fast jobs are on each device type",
-    advice: "Mixed devices, jobs that checkpoint, and people who expect order.",
+        assigned again in the same order, and running jobs move to faster types, each at the cost of a restart.",
+    must_know: "speeds of jobs by device type",
+    advice: "Mixed devices, jobs that checkpoint, and users who expect jobs in order.",
     knobs: ROUNDS,
     slots: 1,
     is_elastic: false,
@@ -90,12 +90,12 @@ pub(super) const FIFO_PERF: PolicyInfo = PolicyInfo {
 
 pub(super) const FIFO_PACKED: PolicyInfo = PolicyInfo {
     name: "fifo-packed",
-    summary: "as fifo-perf, and where no device is free a job shares those of one that it goes well with",
+    summary: "as fifo-perf; if no device is free, a job shares the devices of a compatible one",
     paper: GAVEL,
     explanation: "As fifo-perf. A job for which no type has room shares the devices of a running job with as many devices, if \
         both together get at least half as much more done as one after the other: with the one that it gains most with.",
-    must_know: "how fast jobs are on each device type, alone and beside each other",
-    advice: "As fifo-perf, where small jobs leave devices half idle.",
+    must_know: "speeds of jobs by device type, alone and co-located",
+    advice: "As fifo-perf, if small jobs leave devices half idle.",
     knobs: ROUNDS,
     slots: 2,
     is_elastic: false,
@@ -105,11 +105,11 @@ pub(super) const FIFO_PACKED: PolicyInfo = PolicyInfo {
 
 pub(super) const ISOLATED: PolicyInfo = PolicyInfo {
     name: "isolated",
-    summary: "every job gets an equal part of every device type, whatever it makes of it",
+    summary: "every job gets an equal part of every device type, whatever its speed there",
     paper: GAVEL,
     explanation: "With n jobs each gets 1/n of the devices of each type, divided by its gang, as a share of time. It is what \
         finish-time fairness compares with. Rounds hand out devices in proportion; the rest goes to jobs that can use it.",
-    must_know: "nothing",
+    must_know: "no job data",
     advice: "A yardstick for fairness. It wastes fast devices on jobs that do not need them.",
     knobs: ROUNDS,
     slots: 1,
@@ -120,14 +120,14 @@ pub(super) const ISOLATED: PolicyInfo = PolicyInfo {
 
 pub(super) const GANDIVA: PolicyInfo = PolicyInfo {
     name: "gandiva",
-    summary: "where devices are short, random pairs of jobs share them, and stay together if that pays",
+    summary: "random pairs of jobs share devices if there are too few, and stay together if both gain",
     paper: "Xiao et al., Gandiva, OSDI'18; restated in Gavel, OSDI'20",
     explanation: "As long as there are devices for all, every job gets an equal part of every type. Where there are not, jobs \
         with equal gangs are paired by lot, until the devices do; a pair is kept as long as both together get more done than one \
         after the other. Singles and pairs get equal parts. Gandiva itself also packs by utilisation, migrates and grows jobs; \
         this is the part that Gavel compares with.",
-    must_know: "how jobs slow each other down",
-    advice: "More small jobs than devices, and nothing known about them: pairs are tried and kept where they pay.",
+    must_know: "slowdown of co-located jobs",
+    advice: "More small jobs than devices, without data about them: pairs are tried and kept if they gain.",
     knobs: ROUNDS,
     slots: 2,
     is_elastic: false,
@@ -141,10 +141,10 @@ pub(super) const ALLOX: PolicyInfo = PolicyInfo {
     paper: "Le et al., AlloX, EuroSys'20",
     explanation: "A job that is k-th from the end of a device's queue delays k ends, so it costs k times its own duration there. \
         Waiting jobs are matched with places in the queues of the free devices at the least sum of costs; the first of each queue \
-        starts and keeps its devices until it is done, the others are matched anew when something changes. A job may be better \
+        starts and keeps its devices until it is done, the others are matched again after changes. A job may be better \
         off waiting for a fast device than with a slow one that is free. The paper's jobs have one device; gangs are \
         matched here as if all were as large as the mean one.",
-    must_know: "how much work is left, and how fast jobs are on each device type",
+    must_know: "remaining work, speeds of jobs by device type",
     advice: "The least mean completion time on mixed devices without preemption, where lengths are known.",
     knobs: ROUNDS,
     slots: 1,
@@ -157,14 +157,14 @@ const FAIRNESS: KnobInfo = KnobInfo {
     name: "fairness",
     values: "jobs|users",
     default: "jobs",
-    help: "who is equal: jobs by their weights, or users, whose jobs share what the user gets",
+    help: "unit of fairness: jobs by their weights, or users, whose jobs share the user's part",
 };
 
 const USER_WEIGHTS: KnobInfo = KnobInfo {
     name: "user_weights",
     values: "user=weight, separated by `,`",
     default: "",
-    help: "with fairness=users: what users get in relation to each other; 1 for those who are not named",
+    help: "with fairness=users: weights of users; 1 for others",
 };
 
 const FAIR_ROUNDS: &[KnobInfo] = &[FAIRNESS, USER_WEIGHTS, ROUND, STICKY, MIN_RUN];
@@ -204,13 +204,12 @@ macro_rules! optimal {
     };
 }
 
-const NOTHING: &str = "nothing of jobs' lengths";
-const SPEEDS: &str = "how fast jobs are on each device type";
-const PAIRS: &str = "how fast jobs are on each device type, alone and beside each other";
+const NOTHING: &str = "no job lengths";
+const SPEEDS: &str = "speeds of jobs by device type";
+const PAIRS: &str = "speeds of jobs by device type, alone and co-located";
 const LENGTHS: &str = "how much work is left";
-const LENGTHS_SPEEDS: &str = "how much work is left, and how fast jobs are on each device type";
-const LENGTHS_PAIRS: &str =
-    "how much work is left, and how fast jobs are on each device type, alone and beside each other";
+const LENGTHS_SPEEDS: &str = "remaining work, speeds of jobs by device type";
+const LENGTHS_PAIRS: &str = "remaining work, speeds of jobs by device type, alone and co-located";
 
 type Made = Result<Measure, BadSetting>;
 
@@ -251,7 +250,7 @@ optimal!(
     NOTHING,
     "equal shares of time for their weights, all devices taken to be alike",
     "The smallest share, for its weight and devices, is maximized. What devices of different \
-     types are worth is not looked at: least attained service for clusters that are not mixed.",
+     types are worth is ignored: least attained service for clusters that are not mixed.",
     "One type of devices, or several that are nearly alike, and jobs of equal right."
 );
 optimal!(
@@ -322,7 +321,7 @@ optimal!(
     "no job takes much longer than with an equal share of the cluster, all devices taken to be alike",
     "The time from submission to end that a job will have taken, divided by what it would have taken with 1/n of the cluster, is \
      minimized for the job that is worst off (Themis' measure). Remaining work must be known.",
-    "Jobs of equal right whose lengths are known, on devices that are nearly alike."
+    "Jobs of equal weight with known lengths, on devices of similar speed."
 );
 optimal!(
     FINISH_TIME_PERF,
@@ -333,7 +332,7 @@ optimal!(
     LENGTHS_SPEEDS,
     "no job takes much longer than with an equal share of the cluster, knowing how fast each is on each type",
     "As finish-time-fairness, with each job's speed on each device type.",
-    "Jobs of equal right whose lengths are known, on mixed devices: short jobs are done sooner than under max-min-fairness-perf."
+    "Jobs of equal weight with known lengths, on mixed devices: short jobs finish sooner than under max-min-fairness-perf."
 );
 optimal!(
     FINISH_TIME_PACKED,
@@ -367,7 +366,7 @@ optimal!(
     LENGTHS_SPEEDS,
     "all jobs together are done as early as possible, knowing how fast each is on each device type",
     "As min-total-duration, with each job's speed on each device type.",
-    "A batch that must be done by a time, on mixed devices. Not for people who wait for single jobs."
+    "A batch with a common deadline, on mixed devices. Not for users who wait for single jobs."
 );
 optimal!(
     MAKESPAN_PACKED,
@@ -390,7 +389,7 @@ optimal!(
     "the sum of all throughputs is as large as possible",
     "Devices go where they make the most iterations: jobs with short iterations win, others may starve for \
      as long as those are there.",
-    "One owner with many jobs of one kind, who counts iterations and not jobs."
+    "One owner with many similar jobs, who counts iterations and not jobs."
 );
 optimal!(
     SUM_BY_COST,
@@ -401,8 +400,8 @@ optimal!(
     SPEEDS,
     "as many iterations as possible for the money",
     "As max-sum-throughput-perf, with each type's throughput divided by what its devices cost (the profile's prices; all alike where \
-     they are not known). Deadlines are not looked at.",
-    "One owner who pays by the hour, and has time."
+     they are not known). Deadlines are ignored.",
+    "One owner who pays by the hour, without deadlines."
 );
 optimal!(
     SUM_BY_COST_SLOS,
@@ -411,9 +410,9 @@ optimal!(
     Types,
     ROUNDS,
     LENGTHS_SPEEDS,
-    "as many iterations as possible for the money, and jobs with deadlines get what they need to be done in time",
+    "as many iterations per cost as possible; jobs with deadlines get the devices to meet them",
     "As max-sum-throughput-normalized-by-cost-perf, with a lower bound for every job that has a deadline: its remaining work over \
      the time left. A bound that the job could not reach with all its time on its fastest type is dropped. Where the others cannot all \
      be kept, they are lowered alike. Either is reported as a fallback.",
-    "One owner who pays by the hour, and has deadlines."
+    "One owner who pays by the hour, with deadlines."
 );

@@ -14,7 +14,7 @@ use wharf_perf::Sharing;
 use crate::placement::{Placer, Strategy};
 use crate::settings::{BadSetting, Settings};
 
-/// What people are told about a policy, and how it is made.
+/// What people are informed about a policy, and how it is made.
 pub struct PolicyInfo {
     /// The name in files, on the command line and in reports: as its paper names it.
     pub name: &'static str,

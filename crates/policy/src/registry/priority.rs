@@ -15,7 +15,7 @@ const BACKFILL: KnobInfo = KnobInfo {
     name: "backfill",
     values: "off|greedy|easy",
     default: "off",
-    help: "what may start while the first job does not fit: nothing, anything, or what does not delay it",
+    help: "jobs that may start while the first one does not fit: none, any, or those that do not delay it",
 };
 
 const BACKFILL_DEPTH: KnobInfo = KnobInfo {
@@ -29,28 +29,28 @@ pub(super) const PREEMPT_RATIO: KnobInfo = KnobInfo {
     name: "preempt_ratio",
     values: "a ratio of at least 1",
     default: "2",
-    help: "how many times worse a running job must rank than a waiting one to be preempted for it",
+    help: "minimum ratio of the ranks of a running and a waiting job for preemption",
 };
 
 pub(super) const AGE: KnobInfo = KnobInfo {
     name: "age_s",
     values: "seconds",
     default: "0",
-    help: "how long a job has to wait to gain one level of priority; 0: priority always goes first",
+    help: "waiting time for one level of priority; 0: waiting has no effect",
 };
 
 pub(super) const MIN_RUN: KnobInfo = KnobInfo {
     name: "min_run_s",
     values: "seconds",
     default: "0",
-    help: "for how long a job keeps the devices that it was given before it can be preempted",
+    help: "minimum run time before a job can be preempted",
 };
 
 const VICTIMS: KnobInfo = KnobInfo {
     name: "victims",
     values: "order|cheap",
     default: "order",
-    help: "of the jobs that may be preempted, which: the last in order, or those of low priority with little unsaved work",
+    help: "jobs to preempt: the last in order, or those of low priority with little unsaved work",
 };
 
 pub(super) const FIFO: PolicyInfo = PolicyInfo {
@@ -58,15 +58,15 @@ pub(super) const FIFO: PolicyInfo = PolicyInfo {
     summary: "first in, first out; strict, or with backfill",
     paper: "folklore; EASY backfill: Lifka, JSSPP 1995",
     explanation: "Jobs start in the order of their submission, those of higher priority first, and run to their end. \
-        By default the order is strict: while the first job does not fit, nothing behind it starts. Pools are queues of their \
+        By default the order is strict: while the first job does not fit, no job behind it starts. Pools are queues of their \
         own: a job of a pool that does not fit holds up the nodes of that pool only, and later jobs may start on others. With \
-        backfill=greedy whatever fits may start. With \
+        backfill=greedy any job that fits may start. With \
         backfill=easy a later job may start if it ends before the first one could start anyway, or uses devices \
-        that the first one will not need. How long jobs take is, in a simulation, the true length that the trace has, \
+        that the first one will not need. The length of a job is, in a simulation, the true length from the trace, \
         even where it also has a time limit; on a head, the declared iterations at the declared or known speed, or else the time \
         limit, or else an hour. With age_s a job gains one level of priority for every age_s that it waits, so \
         that urgent jobs pass it for a while only.",
-    must_know: "nothing of jobs' lengths; with backfill=easy how long they take",
+    must_know: "no job lengths; with backfill=easy the lengths of jobs",
     advice: "Predictable for users; with backfill=easy it is hard to beat if jobs are of one size and may not be preempted. One long job at the front delays all others.",
     knobs: &[BACKFILL, BACKFILL_DEPTH, AGE],
     slots: 1,
@@ -87,9 +87,9 @@ pub(super) const SJF: PolicyInfo = PolicyInfo {
     summary: "shortest declared job first, without preemption",
     paper: "folklore",
     explanation: "Waiting jobs are ordered by the length their owners declare. A job that does not fit is passed over; \
-        what runs is never disturbed.",
-    must_know: "how long jobs take",
-    advice: "Batches of jobs whose declared lengths are honest and that cannot be stopped. Long jobs wait for as long as shorter ones come.",
+        running jobs are never disturbed.",
+    must_know: "lengths of jobs",
+    advice: "Batches of jobs with correct declared lengths that cannot be stopped. Long jobs wait as long as shorter ones arrive.",
     knobs: &[],
     slots: 1,
     is_elastic: false,
@@ -104,7 +104,7 @@ pub(super) const SRTF: PolicyInfo = PolicyInfo {
     explanation: "Jobs are ordered by the time until they would be done if they ran from now on, including the restart of those that wait. A waiting job that does not fit takes the devices of \
         running jobs that need longer: the last ones in the order, as few as possible, on one node for a gang that fits \
         into one, else on whole nodes of one switch and one more node for the remaining devices.",
-    must_know: "how much work is left",
+    must_know: "remaining work",
     advice: "The least mean completion time where jobs checkpoint and lengths are known. Large gangs fare worse than under srsf.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
@@ -119,7 +119,7 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
     paper: "baseline of Tiresias (NSDI'19) and Muri (SIGCOMM'22)",
     explanation: "As srtf, with the remaining time multiplied by the number of devices: a small gang goes before a large \
         one of equal length.",
-    must_know: "how much work is left",
+    must_know: "remaining work",
     advice: "As srtf, where gangs differ in size: the mean completion time of clusters with gangs. Restarts must be cheap.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
@@ -130,18 +130,18 @@ pub(super) const SRSF: PolicyInfo = PolicyInfo {
 
 pub(super) const LAS: PolicyInfo = PolicyInfo {
     name: "las",
-    summary: "least attained service first, preemptive, knows no durations",
+    summary: "least attained service first, preemptive, without durations",
     paper: "Nuyens and Wierman, Performance Evaluation 2008",
     explanation: "Jobs are ordered by the device-seconds they have had so far. A running job can be \
         preempted once it has had its devices for a quantum and is a quantum ahead of a waiting one.",
-    must_know: "nothing of jobs' lengths",
-    advice: "Lengths are not known and many jobs are short trials: those are done soon, long ones give way again and again.",
+    must_know: "no job lengths",
+    advice: "Unknown lengths and many short trials: those finish soon, long jobs are preempted repeatedly.",
     knobs: &[
         KnobInfo {
             name: "quantum_s",
             values: "seconds",
             default: "3600",
-            help: "how long a job keeps its devices, and how far (in device-seconds) it must be ahead of a waiting one to be preempted",
+            help: "minimum run time, and minimum lead over a waiting job (in device-seconds) for preemption",
         },
         MIN_RUN,
         VICTIMS,
@@ -164,20 +164,20 @@ pub(super) const TIRESIAS: PolicyInfo = PolicyInfo {
     explanation: "A job starts in the first queue and sinks into the next one when its device-seconds reach the queue's \
         limit. Queues are served in order, first come first served in each; a job is preempted only by one of a higher \
         queue, so there are few preemptions and no durations need to be known.",
-    must_know: "nothing of jobs' lengths",
-    advice: "As las with fewer restarts: the default choice where lengths are unknown.",
+    must_know: "no job lengths",
+    advice: "As las with fewer restarts: the default choice if lengths are unknown.",
     knobs: &[
         KnobInfo {
             name: "queue_limits_s",
             values: "device-seconds, ascending, separated by `:`",
             default: "3250:7200",
-            help: "service at which a job leaves each queue but the last",
+            help: "service at which a job leaves each queue except the last",
         },
         KnobInfo {
             name: "gputime",
             values: "on|off",
             default: "on",
-            help: "whether service counts devices x seconds, or seconds alone",
+            help: "unit of service: device-seconds (`on`) or seconds",
         },
         MIN_RUN,
         VICTIMS,
@@ -200,8 +200,8 @@ pub(super) const GITTINS: PolicyInfo = PolicyInfo {
         amount to the service expected to be spent on it. Chances are learned from the jobs that have finished (first after \
         16, then at every doubling); until then less attained service goes first. Service is discretised into levels that \
         double from 60 device-seconds on.",
-    must_know: "how long earlier jobs took",
-    advice: "As tiresias, where the history of the cluster tells what to expect.",
+    must_know: "lengths of finished jobs",
+    advice: "As tiresias, if the cluster's history predicts the lengths of jobs.",
     knobs: &[PREEMPT_RATIO, MIN_RUN, VICTIMS],
     slots: 1,
     is_elastic: false,

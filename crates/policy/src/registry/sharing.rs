@@ -20,8 +20,8 @@ pub(super) const ANTMAN: PolicyInfo = PolicyInfo {
         one that does not fit reserves the nodes on which most devices are without a guaranteed job; later ones may start \
         elsewhere, so it is passed but never delayed. Opportunistic jobs start, in their order, wherever there is no \
         other opportunistic job: on idle devices if they can, else beside guaranteed jobs. Nothing is preempted.",
-    must_know: "nothing of jobs' lengths",
-    advice: "Guaranteed jobs that must not be disturbed, and others that may use what those leave over.",
+    must_know: "no job lengths",
+    advice: "Guaranteed jobs that must not be disturbed, and others that may use the remaining devices.",
     knobs: &[],
     slots: 2,
     is_elastic: false,
@@ -33,7 +33,7 @@ const ORDERING: KnobInfo = KnobInfo {
     name: "ordering",
     values: "best|worst",
     default: "best",
-    help: "in which of all orders the members of a group take turns",
+    help: "order in which the members of a group take turns",
 };
 
 const BLOSSOM: KnobInfo = KnobInfo {
@@ -71,7 +71,7 @@ const QUEUE_LIMITS: KnobInfo = KnobInfo {
     name: "queue_limits_s",
     values: "device-seconds, ascending, separated by `:`",
     default: "3250:7200",
-    help: "service at which a job leaves each queue but the last, with `queues=tiresias`",
+    help: "service at which a job leaves each queue except the last, with `queues=tiresias`",
 };
 
 pub(super) const MURI_S: PolicyInfo = PolicyInfo {
@@ -86,7 +86,7 @@ pub(super) const MURI_S: PolicyInfo = PolicyInfo {
         counts as preempt_ratio times shorter than it is. Running groups are split when devices are to spare and \
         a round is long enough to make up for the restart. Between rounds free devices go to waiting jobs in order. \
         Jobs without stage times are never grouped.",
-    must_know: "how much work is left, and the stages of an iteration",
+    must_know: "remaining work, stages of an iteration",
     advice: "Short of devices, with jobs that use different resources: groups of them interleave. Lengths must be known.",
     knobs: &[ORDERING, BLOSSOM, AUTOPACK, PACKING_NUM, ROUND_S, PREEMPT_RATIO, MIN_RUN],
     slots: 4,
@@ -97,7 +97,7 @@ pub(super) const MURI_S: PolicyInfo = PolicyInfo {
 
 pub(super) const MURI_L: PolicyInfo = PolicyInfo {
     name: "muri-l",
-    summary: "as muri-s, with the least attained service first: durations need not be known",
+    summary: "as muri-s, with the least attained service first, without durations",
     paper: "Zhao et al., Muri, SIGCOMM'22",
     explanation: "As muri-s, but jobs are ordered by the service (time x devices) they have had. With queues=tiresias they are \
         ordered by queues of that service instead, first come first served in each.",
@@ -133,7 +133,7 @@ const PREEMPT: KnobInfo = KnobInfo {
     name: "preempt",
     values: "on|off",
     default: "on",
-    help: "whether a job that finds no devices, shared or not, may stop running ones that need longer",
+    help: "whether a job without devices may stop running ones that need longer",
 };
 
 const DEVICE_MEMORY: KnobInfo = KnobInfo {
@@ -154,8 +154,8 @@ pub(super) const SJF_FFS: PolicyInfo = PolicyInfo {
         shares devices that hold one other job if the memory of both fits, on the quietest nodes first (first-fit \
         sharing); their mutual slowdown is ignored. If that does not do either, running jobs that need \
         preempt_ratio times longer are stopped, the longest first, unless preempt=off.",
-    must_know: "how much work is left, and how jobs slow each other down",
-    advice: "Small jobs that leave devices half idle, and no time to look for good partners.",
+    must_know: "remaining work, slowdown of co-located jobs",
+    advice: "Small jobs that leave devices half idle, and no time to search for good partners.",
     knobs: PAIRING_KNOBS,
     slots: 2,
     is_elastic: false,
@@ -167,9 +167,9 @@ pub(super) const SJF_FFSS: PolicyInfo = PolicyInfo {
     name: "sjf-ffss",
     summary: "as sjf-ffs, on one node if one has enough devices",
     paper: PAIRING_PAPER,
-    explanation: "As sjf-ffs, but first the node is looked for that has the fewest usable devices that are enough; \
+    explanation: "As sjf-ffs, but first on the node with the fewest sufficient usable devices; \
         only if there is none is the job spread over several.",
-    must_know: "how much work is left, and how jobs slow each other down",
+    must_know: "remaining work, slowdown of co-located jobs",
     advice: "As sjf-ffs with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,
@@ -185,7 +185,7 @@ pub(super) const SJF_BSBF: PolicyInfo = PolicyInfo {
     explanation: "As sjf-ffs, but a job shares devices only with running ones beside which the two end sooner, on average, than \
         one after the other, given what the performance model says about their interference; the best partners first \
         (best sharing, best fit).",
-    must_know: "how much work is left, and how jobs slow each other down",
+    must_know: "remaining work, slowdown of co-located jobs",
     advice: "As sjf-ffs, where a bad partner costs more than waiting.",
     knobs: PAIRING_KNOBS,
     slots: 2,
@@ -198,9 +198,9 @@ pub(super) const SJF_BSBFS: PolicyInfo = PolicyInfo {
     name: "sjf-bsbfs",
     summary: "as sjf-bsbf, on one node if one has enough devices",
     paper: PAIRING_PAPER,
-    explanation: "As sjf-bsbf, but first the node is looked for that has the fewest usable devices that are enough; \
+    explanation: "As sjf-bsbf, but first on the node with the fewest sufficient usable devices; \
         only if there is none is the job spread over several.",
-    must_know: "how much work is left, and how jobs slow each other down",
+    must_know: "remaining work, slowdown of co-located jobs",
     advice: "As sjf-bsbf with gangs that want to stay on one node.",
     knobs: PAIRING_KNOBS,
     slots: 2,

@@ -75,7 +75,7 @@ fn one(row: &Row<'_>) -> rusqlite::Result<Measured> {
     })
 }
 
-/// Notes a measurement in the place of what there was.
+/// Notes a measurement instead of what there was.
 pub(super) fn put(transaction: &Transaction<'_>, measured: &Measured) -> rusqlite::Result<()> {
     let Measured { subject, seconds, rounds, times, flop, bytes, is_product, .. } = measured;
     let Subject { kind, key, model, device_type, devices } = subject;

@@ -80,7 +80,7 @@ fn open_to_read(path: &Path) -> Result<Connection, ProfileError> {
     Ok(connection)
 }
 
-/// Adds records to a database, which is made where there is none, and tells what that changed. All or nothing.
+/// Adds records to a database, which is made where there is none, and states what that changed. All or nothing.
 ///
 /// # Errors
 /// As [`read`], and where it cannot be written.

@@ -60,7 +60,7 @@ pub(super) fn is_header(columns: &[&str]) -> bool {
     subject(columns).is_some()
 }
 
-/// Reads a table. `known` says how many devices a node has; where it does not, it is as many as any host of the table has.
+/// Reads a table. `known` states how many devices a node has; where it does not, it is as many as any host of the table has.
 pub(crate) fn parse(text: &str, path: &str, known: Option<&Cells>) -> Result<Records, ProfileError> {
     let mut reader = ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| wrong(path, 1, told(&error)))?.clone();
@@ -193,7 +193,7 @@ impl Fields<'_> {
         Ok((self.workload()?, devices.trailing_zeros() as usize, memory_gb))
     }
 
-    /// A plan's time; `None` where the row only says that nothing came out.
+    /// A plan's time; `None` where the row only states that nothing came out.
     fn planned(&self, time: &str) -> Result<Option<Planned>, String> {
         let (workload, cell, time_s) = (self.workload()?, self.cell()?, self.number(time)?);
         if PLAN.iter().all(|name| self.text(name).is_empty()) {

@@ -8,7 +8,7 @@ use super::csv::{told, wrong};
 use crate::error::ProfileError;
 use crate::records::Records;
 
-/// Columns without which a row says nothing.
+/// Columns without which a row states nothing.
 const NEEDED: [&str; 5] = ["gpu_type", "op", "replica_groups", "num_f32_elements", "time_s"];
 
 /// Most hosts, and most devices on a host.

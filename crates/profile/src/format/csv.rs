@@ -9,7 +9,7 @@ use super::row::{RowText, check_price};
 use crate::error::ProfileError;
 use crate::records::{Price, Records};
 
-/// Columns without which a row says nothing.
+/// Columns without which a row states nothing.
 const NEEDED: [&str; 4] = ["model", "device_type", "devices", "iterations_per_s"];
 
 /// The columns of prices.

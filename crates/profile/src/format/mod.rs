@@ -20,7 +20,7 @@ pub use json::write_json;
 use crate::database;
 use crate::error::ProfileError;
 
-/// How files end that are looked at in a folder.
+/// How files end that are checked in a folder.
 pub(crate) const ENDINGS: &[&str] = &["csv", "db", "json", "sqlite", "wharf"];
 
 /// What a file is.
@@ -44,7 +44,7 @@ pub enum Kind {
     OtherTable,
 }
 
-/// How much of a file says what it is.
+/// How much of a file states what it is.
 const HEAD_BYTES: u64 = 512;
 
 /// The kind of a file, by how it begins.
@@ -74,8 +74,7 @@ pub(crate) fn kind(path: &Path) -> Result<Kind, ProfileError> {
     } else if header.contains(',') {
         Ok(Kind::OtherTable)
     } else {
-        let problem =
-            if head.is_empty() { "the file is empty" } else { "it begins like nothing that is known" };
+        let problem = if head.is_empty() { "the file is empty" } else { "unknown format" };
         Err(ProfileError::Unknown { path: path.display().to_string(), source: problem.into() })
     }
 }

@@ -155,7 +155,7 @@ fn runs_see_under_which_plan_a_speed_holds() {
 }
 
 #[test]
-fn a_database_takes_in_what_is_new_and_says_so() {
+fn database_import_of_new_entries_is_reported() {
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("p.db");
     let first = database::add(&db, &records()).unwrap();
@@ -201,7 +201,7 @@ fn folder_is_merged_and_later_files_win() {
 }
 
 #[test]
-fn what_is_no_profile_is_told() {
+fn malformed_profile_is_rejected() {
     let folder = TempDir::new().unwrap();
     let header = "model,batch_size,device_type,devices,iterations_per_s\n";
     let json = |rest: &str| format!(r#"{{"kind": "wharf-profile", {rest}}}"#);
@@ -270,7 +270,7 @@ fn other_programs_databases_are_left_alone() {
 }
 
 #[test]
-fn damaged_databases_are_told_and_do_not_crash() {
+fn damaged_databases_are_reported_and_do_not_crash() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("p.db");
     database::add(&path, &wharf_profile::builtin()).unwrap();

@@ -178,7 +178,7 @@ fn write_errors(folder: &Path, entries: &[Entry], ways: [(&str, &Calibration); 3
 }
 
 #[test]
-fn what_cannot_run_is_told() {
+fn job_that_cannot_run_is_reported() {
     needs!(REFERENCE);
     let folder = reference("crius");
     let entries = entries(&folder);

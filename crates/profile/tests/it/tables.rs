@@ -20,7 +20,7 @@ const HARDWARE: &str = r#"{"NODE_CAPACITY": {"a40": 2, "h100": 8}, "gpu_specs": 
     "a40": {"max_mem_gb": 48, "max_bw_gbps": 696}, "h100": {"max_mem_gb": 80.0}},
     "supported_model_cfgs": {"net": {"param_num": ["1B", "2B", "4B"], "batch_size": [64], "layer_num": 16}}}"#;
 
-/// Of two rows of a plan the last counts; what is infinitely slow does not fit; a row without a plan says nothing.
+/// Of two rows of a plan the last counts; what is infinitely slow does not fit; a row without a plan states nothing.
 const ESTIMATES: &str = "\
 source,l1_key,l2_key,num_gpus,pp,dp,mp,comp_s,iter_time_s
 est,net_1B_64,1_a40_1_n_2_d,2,1,2,1,3,9.0
@@ -100,7 +100,7 @@ fn folder_with_other_files_comes_back_equal() {
 }
 
 #[test]
-fn what_was_measured_counts_and_the_estimate_says_how() {
+fn measurements_take_precedence_and_the_estimate_is_labelled() {
     let source = folder();
     let profile = load(source.path()).unwrap();
     let plan = |text: &str| Some(text.to_owned());
@@ -219,7 +219,7 @@ fn wrong_rows_are_named() {
 }
 
 #[test]
-fn odd_cells_in_a_database_are_told() {
+fn odd_cells_in_a_database_are_reported() {
     let (source, target) = (folder(), TempDir::new().unwrap());
     let path = target.path().join("p.db");
     let records = read(source.path()).unwrap().records;
@@ -323,9 +323,9 @@ fn crius_own_estimates_give_plans() {
     assert_eq!(profile.plan(id, here, devices, locality), Some(Plan { stages: 1, data: 1, tensor: 2 }));
 }
 
-/// A job can run by data parallelism alone where the published code says so, and never faster than under its best plan.
+/// A job can run by data parallelism alone where the published code states this, and never faster than under its best plan.
 #[test]
-fn crius_own_tables_say_where_data_parallelism_runs() {
+fn crius_tables_define_where_data_parallelism_fits() {
     needs!(REFERENCE);
     let folder = reference("crius");
     let profile = load(&folder).unwrap();

@@ -21,7 +21,7 @@ pub struct FoundRun {
 }
 
 impl FoundRun {
-    /// Where its files are, where its summary says so.
+    /// Where its files are, where its summary states this.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_of_many_runs_says_where_they_are() {
+    fn summary_of_many_runs_names_their_directories() {
         let temp = tempfile::tempdir().unwrap();
         write_run(&temp.path().join("runs/1"), "fifo");
         let summary = Summary::new(fixture::labels("shown as"), &fixture::outcome(), 1.0);
@@ -136,12 +136,15 @@ mod tests {
         };
         let found = write(&["runs/1", "../elsewhere"]);
         assert_eq!(found[0].open().unwrap().summary.policy, "shown as");
-        assert!(matches!(found[1].open(), Err(FileError::NoFolders { .. })), "it is not looked for outside");
+        assert!(
+            matches!(found[1].open(), Err(FileError::NoFolders { .. })),
+            "it is not searched for outside"
+        );
         assert!(matches!(write(&[])[0].open(), Err(FileError::NoFolders { count: 2, .. })));
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_file_and_the_way_out() {
+    fn errors_name_file_and_fix() {
         let temp = tempfile::tempdir().unwrap();
         let run = temp.path().join("run");
         write_run(&run, "fifo");

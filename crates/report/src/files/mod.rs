@@ -124,7 +124,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
-    /// A summary of several runs that does not say where the rest of them is.
+    /// A summary of several runs that does not state where the rest of them is.
     #[error("{} is of {count} runs, but does not say where the rest of each is", path.display())]
     NoFolders {
         /// The file.
@@ -174,7 +174,7 @@ pub fn write_timeline(path: &Path, outcome: &Outcome) -> Result<(), FileError> {
     write_csv(path, &TimelineRow::COLUMNS, outcome.timeline.iter().map(TimelineRow::new))
 }
 
-/// Writes rows by size, user and model; the first column says which.
+/// Writes rows by size, user and model; the first column states which.
 ///
 /// # Errors
 /// Where the file cannot be written.

@@ -84,7 +84,7 @@ pub fn render(page: &Page) -> String {
             sections.push((id.to_owned(), title.to_owned(), card(id, title, &body)));
         }
     };
-    add("winners", "Who is best", tables::winners(&report));
+    add("winners", "Best policies", tables::winners(&report));
     add("summary", "Summary", tables::summary(&report));
     for (index, (heading, table)) in page.tables.iter().enumerate() {
         add(&format!("table-{index}"), heading, html_table(table));

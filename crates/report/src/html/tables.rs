@@ -131,7 +131,7 @@ fn breakdown(group: &Group<'_>) -> String {
     let digest = &first.runs[0].digest;
     let mut body = String::new();
     for (index, (by, rows)) in digest.breakdown.groups().iter().enumerate() {
-        // A grouping into one group says nothing.
+        // A grouping into one group states nothing.
         if rows.len() < 2 {
             continue;
         }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn cdf_of_nothing_says_so() {
+    fn cdf_without_data_has_a_note() {
         let svg = jct_cdf(&[CdfSeries { name: "a".to_owned(), jcts_s: vec![f64::NAN] }]).to_svg();
         assert!(svg.contains("nothing to show") && !svg.contains("NaN"));
         assert!(jct_cdf(&[]).to_svg().contains("nothing to show"));

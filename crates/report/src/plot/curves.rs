@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_be_nothing() {
+    fn empty_result_has_a_note() {
         assert!(curves(TITLES, &[]).to_svg().contains("nothing to show"));
         assert!(scatter(TITLES, &[curve("a", &[(-1.0, 2.0)])]).to_svg().contains("nothing to show"));
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn gantt_of_nothing_says_so() {
+    fn gantt_without_data_has_a_note() {
         for devices in [vec![], vec![4], vec![0]] {
             let svg = gantt("", &devices, &[], &[]).to_svg();
             assert!(svg.contains("nothing to show") && !svg.contains("NaN"));

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn thinned_plot_is_small_and_says_so() {
+    fn thinned_plot_is_small_with_a_note() {
         let points = (0..100_000).map(|index| (f64::from(index), f64::from(index % 7))).collect();
         let svg =
             queue_length(&[StepSeries { name: "fifo".to_owned(), curve: StepCurve::Steps(points) }]).to_svg();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_of_nothing_say_so() {
+    fn plots_without_data_have_a_note() {
         for plot in [utilization(&[]), queue_length(&[StepSeries::queue_length("a", &[])])] {
             let svg = plot.to_svg();
             assert!(svg.contains("nothing to show") && !svg.contains("NaN"));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_reduced_to_cells_and_say_so() {
+    fn too_many_spans_are_reduced_to_cells_with_a_note() {
         let spans: Vec<Span> = (0..60_000)
             .map(|index| {
                 let start = f64::from(index / 300) * 10.0;

@@ -46,7 +46,7 @@ impl Free {
             gathered += devices.len();
             shares.push(NodeShare { node, devices });
             if gathered >= gang {
-                // The published code goes on adding, but a sum that is past the gang never comes back to it.
+                // The published code continues adding, but a sum that is past the gang never comes back to it.
                 return gathered == gang;
             }
         }

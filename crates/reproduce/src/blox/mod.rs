@@ -14,7 +14,7 @@
 //! | service is counted in seconds, whatever the gang | `rounds` | large gangs look cheap to `las` |
 //! | stopping and starting costs nothing, and where a job runs does not matter | `rounds` | preemption is free |
 //! | its `tiresias` fills queues and then goes by service alone | `settings` | it equals `las` |
-//! | a start is told one round late (`responsiveness`) | not kept | Wharf tells when the job began to hold its devices |
+//! | a start is told one round late (`responsiveness`) | not kept | Wharf states when the job began to hold its devices |
 //! | jobs beyond those that are tracked run on, and the run ends with the last tracked one | `rounds` | they have no end, and no part in the averages |
 //!
 //! Its `consolidated` placement (which never takes a node with more free devices than needed) is asked for by none of

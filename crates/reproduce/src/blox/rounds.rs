@@ -111,7 +111,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Goes on until every tracked job is done, or the rounds are over.
+    /// Continues until every tracked job is done, or the rounds are over.
     pub(super) fn run(mut self, rounds_max: Option<u64>) -> Outcome {
         let rounds_max = rounds_max.unwrap_or(u64::MAX);
         loop {
@@ -179,7 +179,7 @@ impl<'a> Rounds<'a> {
                 busy_devices += self.specs[job as usize].gang.devices;
             }
         }
-        // Where rounds are passed over, all that runs goes on running.
+        // Where rounds are passed over, all that runs continues running.
         let kept = self.running_count() * (rounds - 1);
         self.tally.lease_chances += kept;
         self.tally.lease_extensions += kept;

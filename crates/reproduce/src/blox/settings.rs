@@ -49,7 +49,7 @@ impl Policy {
             Self::Las => "least attained service first, in seconds whatever the gang",
             Self::Fifo => "first come, first served",
             Self::Srtf => "shortest remaining time first",
-            Self::Tiresias => "the same as `las`: its queues have no say",
+            Self::Tiresias => "the same as `las`: its queues have no effect",
         }
     }
 }

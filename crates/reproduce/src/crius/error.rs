@@ -11,7 +11,7 @@ pub enum CriusError {
     /// There are no tables.
     #[error("this preset takes all speeds from the tables that come with Crius, and there are none")]
     NoCells,
-    /// A job does not say what it trains.
+    /// A job does not state what it trains.
     #[error("job `{job}` names no model or no batch size, so no table can tell its speed")]
     NoModel {
         /// The job.

@@ -80,7 +80,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Goes on until the rounds are over.
+    /// Continues until the rounds are over.
     pub(super) fn run(mut self, watch: &mut dyn FnMut(&RoundState<'_>)) -> Outcome {
         let rounds = self.settings.rounds.unwrap_or_else(|| self.workload.default_rounds());
         for index in 0..rounds {

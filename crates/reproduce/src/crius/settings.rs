@@ -141,7 +141,7 @@ impl Settings {
         if !policy.is_crius {
             let own = ["ap_prune", "prepend_profile_overhead", "disable_single_device_profiler"];
             if let Some((key, value)) = overrides.iter().find(|(key, _)| own.contains(key)) {
-                let expected = "nothing here: only Crius's own policies prune and profile".to_owned();
+                let expected = "no effect: only Crius's own policies prune and profile".to_owned();
                 return Err(BadSetting { key: key.to_owned(), value: value.to_owned(), expected });
             }
         }

@@ -1,4 +1,4 @@
-//! What is told of a run: events, records, samples.
+//! What is informed of a run: events, records, samples.
 
 use wharf_core::{ClusterSpec, DeviceSet, JobId, JobSpec, NodeId, NodeShare, Time};
 use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Round, RoundJob, Sample, Span, Tally};

@@ -5,7 +5,7 @@
 //! that they request 1.3 times the GPUs of the cluster.
 //!
 //! *Fragmentation* of a node: what part of its idle GPUs a typical pod could not use (`fragmentation`). FGD places a pod where that grows
-//! least; the other rules do not look at it.
+//! least; the other rules do not check it.
 //!
 //! What the published code does that a careful design would not is kept, because its published results depend on it:
 //!

@@ -25,7 +25,7 @@ pub enum GavelError {
         /// Its iterations.
         iterations: f64,
     },
-    /// A job does not say what it trains.
+    /// A job does not state what it trains.
     #[error("job `{job}` names no model, so no profile can tell its speed")]
     NoModel {
         /// The job.
@@ -98,7 +98,7 @@ pub enum GavelError {
     /// Time stands still.
     #[error(
         "nothing can run any more: job `{job}` waits, and {policy} never gives it devices that it can use; the published \
-         simulator would wait for ever"
+         simulator would wait indefinitely"
     )]
     Stalled {
         /// The first job that waits.

@@ -117,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// Notes what each job is owed since the last reset, and begins anew. Returns the seconds of a type's keys.
+    /// Notes what each job is owed since the last reset, and begins again. Returns the seconds of a type's keys.
     pub(super) fn reset(&mut self, elapsed_s: f64, half_round_s: f64) -> f64 {
         for (key, is_alive) in self.is_alive.iter().enumerate() {
             if !is_alive {

@@ -1,6 +1,6 @@
 //! The mechanism of Gavel's published simulator (OSDI'20), with its policies.
 //!
-//! A policy says which part of its time each job should spend on which type. Rounds hand out devices in proportion: for each
+//! A policy states which part of its time each job should spend on which type. Rounds hand out devices in proportion: for each
 //! type, those go first who are furthest behind their share. What the published code does that a careful design would
 //! not is kept, because its published results depend on it:
 //!
@@ -12,9 +12,9 @@
 //! | jobs that arrive between resets have no share, but are chosen on what is left | `select`, `place` | they block devices and do not run |
 //! | jobs of priority 0 run on what is left, except under `fifo` and its kin | `select` | also on types that the policy kept them from |
 //! | a micro-task with fewer steps than devices fails | `rounds` | a gang with few steps left is dropped after five rounds, as if it had failed |
-//! | a pair's failures are not counted, nor do its successes forgive its members' | `rounds` | two jobs can fail together for ever: here that ends the run with an error |
+//! | a pair's failures are not counted, nor do its successes forgive its members' | `rounds` | two jobs can fail together indefinitely: here that ends the run with an error |
 //! | both jobs of a pair end when the later of the two does | `rounds` | the earlier one is charged for the other |
-//! | a new pair is taken to be owed half a round | `keys` | pairs are looked at before single jobs, among those without a share |
+//! | a new pair is taken to be owed half a round | `keys` | pairs are checked before single jobs, among those without a share |
 //! | deficits, priorities and shares that are equal are ordered by the order of arrival | `select` | history decides ties |
 //! | `fifo` always gives the last type by name that is free, and draws which type it takes from the list when that is used up | `rules/fifo` | types are given more jobs than they have devices |
 //! | `fifo` and its kin pass over the job at which they stop | `rules/fifo` | with packing the one behind it is packed first |

@@ -190,7 +190,7 @@ impl<'a> Simulation<'a> {
         self.tracker.left(self.now, job, end);
     }
 
-    /// Lets in all jobs that have arrived.
+    /// Admits all jobs that have arrived.
     fn admit(&mut self) -> Result<(), GavelError> {
         while let Some(job) = self.workload.jobs.get(self.next_arrival).filter(|job| job.submit <= self.now) {
             let index = self.next_arrival as u32;

@@ -50,7 +50,7 @@ impl Ord for Candidate {
 pub(super) struct Selection {
     /// Keys with a share of each type on which they get on: only these have a priority above zero.
     entitled: Vec<Vec<u32>>,
-    /// All others that get on there, in the order in which they are looked at; made when it is first needed.
+    /// All others that get on there, in the order in which they are checked; made when it is first needed.
     others: Vec<Option<Vec<u32>>>,
     /// Which jobs were chosen this round: the number of the round.
     chosen: Vec<u64>,

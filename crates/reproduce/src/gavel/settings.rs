@@ -7,7 +7,7 @@ use wharf_policy::BadSetting;
 use super::numbers::Numbers;
 use crate::Request;
 
-/// Whose speeds a policy looks at.
+/// Whose speeds a policy checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// None, or those of one type only.
@@ -94,7 +94,7 @@ impl Policy {
                 "order of arrival, on any type; gives types more jobs than they have devices"
             }
             (Goal::Fifo, Sight::Perf) => "order of arrival, each job on the fastest type that is free",
-            (Goal::Fifo, Sight::Packed) => "as fifo-perf, and beside a running job where both gain",
+            (Goal::Fifo, Sight::Packed) => "as fifo-perf, and co-located with a running job if both gain",
             (Goal::Isolated, _) => "an equal part of every type for each job",
             (Goal::MaxMin, Sight::Blind) => "the smallest share of time, weighted, as large as possible",
             (Goal::MaxMin, Sight::Perf) => "the smallest speed relative to a fair part as large as possible",
@@ -117,10 +117,8 @@ impl Policy {
             (Goal::FinishTime, Sight::Packed) => {
                 "as finish-time-fairness-perf, two jobs to a device where that helps"
             }
-            (Goal::Makespan, Sight::Blind) => {
-                "everything done as soon as possible; knows the speed on one type"
-            }
-            (Goal::Makespan, Sight::Perf) => "everything done as soon as possible, within 5 %",
+            (Goal::Makespan, Sight::Blind) => "minimum makespan; uses the speed on one type",
+            (Goal::Makespan, Sight::Perf) => "minimum makespan, within 5 %",
             (Goal::Makespan, Sight::Packed) => {
                 "as min-total-duration-perf, two jobs to a device where that helps"
             }
@@ -162,7 +160,7 @@ pub struct Settings {
     pub rounds: Option<u64>,
     /// Recorded allocations to follow instead of the policy's own.
     pub allocations: Option<PathBuf>,
-    /// The part of the waiting jobs, oldest first, that AlloX looks at.
+    /// The part of the waiting jobs, oldest first, that AlloX checks.
     pub alpha: f64,
     /// Whether policies with packing take shares from inside of all that are best, as the published code's solver does, or
     /// those at a corner.

@@ -1,4 +1,4 @@
-//! What has happened to each job, told to the recorder and kept for the outcome.
+//! What has happened to each job, reported to the recorder and kept for the outcome.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl<'a> Tracker<'a> {
         self.recorder.allocated(&allocation);
     }
 
-    /// A round begins: `stopped` do not go on as before, `current` run in it.
+    /// A round begins: `stopped` do not continue as before, `current` run in it.
     pub(super) fn round(
         &mut self,
         time: f64,
@@ -180,7 +180,7 @@ impl<'a> Tracker<'a> {
         self.hold(end, members);
     }
 
-    /// A micro-task is over. What is charged begins where the last round ended, which may be long before this one.
+    /// A micro-task has ended. What is charged begins where the last round ended, which may be long before this one.
     pub(super) fn ran(&mut self, end: f64, charged_s: f64, members: &[u32], device_type: usize, gang: u32) {
         self.hold(end, members);
         let device_s = charged_s * f64::from(gang);
@@ -217,7 +217,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// The run is over.
+    /// The run has ended.
     pub(super) fn close(&mut self, now: f64) {
         for job in 0..self.fates.len() as u32 {
             self.close_span(now, job);

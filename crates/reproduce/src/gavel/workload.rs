@@ -262,7 +262,7 @@ impl Classes<'_> {
     }
 }
 
-/// The published code never looks at how a gang lies.
+/// The published code never checks how a gang lies.
 fn packed(device_type: &Arc<str>, devices: u32) -> Place {
     Place { device_type: Arc::clone(device_type), devices, locality: Locality::Packed }
 }

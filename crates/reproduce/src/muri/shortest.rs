@@ -1,7 +1,7 @@
 //! SRTF and SRSF: what is shortest runs first, and what does not fit is skipped.
 //!
 //! Waiting jobs' keys never change and running jobs' only fall, so that the order is kept and repaired rather than
-//! sorted anew: everything that ran is in the part that the last scan looked at.
+//! sorted again: everything that ran is in the part that the last scan checked.
 
 use wharf_outcome::Outcome;
 
@@ -32,7 +32,7 @@ impl Key {
 /// All present jobs, shortest first; equal keys keep the order of the event before, arrivals last.
 struct Order {
     entries: Vec<(f64, u32)>,
-    /// How many entries the last scan looked at.
+    /// How many entries the last scan checked.
     scanned: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Themis: shares of the cluster by finish-time fairness decide who goes first.
 //!
-//! At every event the shares are computed anew. Jobs with the most share per second that they have already run go
+//! At every event the shares are computed again. Jobs with the most share per second that they have already run go
 //! first; a job that never ran goes before all others. Since many shares are optimal, the schedule depends on the
 //! solver, and this policy alone is close to the published results rather than equal. In particular, jobs of
 //! one model that have not run yet differ in their exact shares by less than a general solver's error, so that the

@@ -1,4 +1,4 @@
-//! What has happened to each job, told to the recorder and kept for the outcome.
+//! What has happened to each job, reported to the recorder and kept for the outcome.
 
 use wharf_core::{JobId, NodeShare, Time};
 use wharf_outcome::{JobRecord, MetricRules, Outcome, Recorder, Sample, Span, Tally};
@@ -18,7 +18,7 @@ pub(super) struct Progress {
     /// Seconds of no progress per event.
     pub restart_s: f64,
     pub running: bool,
-    /// The last event at which a running job was looked at; when a waiting job began to wait.
+    /// The last event at which a running job was checked; when a waiting job began to wait.
     checked: f64,
     waited_s: f64,
     first_start: Option<f64>,
@@ -109,7 +109,7 @@ impl<'a> Tracker<'a> {
         progress.checked = time;
     }
 
-    /// A job runs from this event on, or goes on running, here and with these.
+    /// A job runs from this event on, or continues running, here and with these.
     pub(super) fn run(&mut self, time: f64, job: u32, placement: &[NodeShare], group: &[u32]) {
         let progress = &mut self.jobs[job as usize];
         let held = &mut self.placements[job as usize];

@@ -81,7 +81,7 @@ pub enum SiaError {
     },
     /// A batch size beyond what was measured.
     #[error(
-        "the tables tell no gradients of job `{job}` ({application}) at {batch} samples in epoch {epoch}"
+        "the tables have no gradients of job `{job}` ({application}) at {batch} samples in epoch {epoch}"
     )]
     NoGradients {
         /// The job.

@@ -14,7 +14,7 @@ use super::error::SiaError;
 pub struct Round {
     /// Seconds since the start.
     pub timestamp: u64,
-    /// Every job that has been submitted, also those that are over.
+    /// Every job that has been submitted, also those that have ended.
     pub submitted_jobs: Vec<JobLine>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Time passes in rounds. In a round every job runs with what it was given at the end of the last one: it pays for a restart
 //! first, then trains epoch by epoch at its *goodput*, the product of step rate and statistical efficiency, and chooses
-//! its batch size anew after each epoch, by a model of its step times that it fits to what it has seen. Then the policy
+//! its batch size again after each epoch, by a model of its step times that it fits to what it has seen. Then the policy
 //! allocates; here that is the log's.
 //!
 //! Batch sizes in force at the end of a round are in the log and are taken from it. Those in between are computed, with the
@@ -13,7 +13,7 @@
 //! | defect | where | effect |
 //! |---|---|---|
 //! | an epoch's end is rounded to a whole second | `job` | epochs of less than half a second take no time |
-//! | the batch size is chosen anew whenever a round ends, not only after epochs | `job` | gradients of the round before decide |
+//! | the batch size is chosen again whenever a round ends, not only after epochs | `job` | gradients of the round before decide |
 //! | a job that is moved within its type without a change of shape pays nothing | `job` | free migration |
 //! | a suspended job forgets its type | `job` | its return is a restart, also to the same devices |
 //! | a placement on more nodes than were measured runs as if on those | `replay` | large clusters look too fast |

@@ -1,4 +1,4 @@
-//! What has happened to each job, told to the recorder and kept for the outcome.
+//! What has happened to each job, reported to the recorder and kept for the outcome.
 
 use wharf_core::{JobId, JobSpec, NodeShare, Time};
 
@@ -81,7 +81,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A job's devices are taken back, or it is over.
+    /// A job's devices are taken back, or it has ended.
     pub(super) fn release(&mut self, now_s: u64, job: usize) {
         let life = &mut self.lives[job];
         if life.held.is_empty() {

@@ -151,7 +151,7 @@ impl<'a> Replay<'a> {
             .collect()
     }
 
-    /// Goes on with the logged batch sizes, so that a difference in one fit is not carried on.
+    /// Continues with the logged batch sizes, so that a difference in one fit is not carried on.
     fn take_batches(&mut self, lines: &[(usize, &JobLine)]) {
         for &(index, line) in lines {
             let job = &mut self.jobs[index];

@@ -58,7 +58,7 @@ impl Row<'_> {
 
     pub(super) fn number(&self, column: usize) -> Result<f64, SiaError> {
         let text = self.text(column);
-        // The standard parser says what is a number; this one says which.
+        // The standard parser states what is a number; this one states which.
         let is_number = text.parse().is_ok_and(f64::is_finite);
         if is_number { Ok(parse(text)) } else { Err(self.bad(column)) }
     }

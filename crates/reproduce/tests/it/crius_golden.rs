@@ -252,7 +252,7 @@ fn distance(inputs: &Inputs, tag: &str, set: &[&str]) -> (f64, &'static str) {
         ("avg_queue_s_all", mean(counted.map(|job| job.queue_s).collect())),
         ("thr_avg", outcome.tally.throughput.expect("throughput").average),
     ];
-    // Of fewer jobs a mean says nothing.
+    // Of fewer jobs a mean states nothing.
     if expected("finished") >= 20.0 {
         found.extend([("finished", jct.len() as f64), ("avg_jct_s", mean(jct))]);
     }

@@ -27,7 +27,7 @@ fn regime(policy: &str) -> wharf_core::Regime {
 }
 
 #[test]
-fn a_run_that_is_taken_up_in_the_middle_ends_as_the_whole() {
+fn resumed_run_ends_like_the_whole_run() {
     let settings = GeneratorSettings {
         seed: 3,
         job_count: 120,
@@ -38,7 +38,7 @@ fn a_run_that_is_taken_up_in_the_middle_ends_as_the_whole() {
     let trace = generate(&settings).unwrap();
     let cluster = ClusterSpec::uniform("v100", 4, 4);
     let none = || Failures::draw(4, 0.0, 1.0, 0);
-    // A policy that preempts looks at everything once more when it takes over, and may find something to do.
+    // A policy that preempts checks everything once more when it takes over, and may find something to do.
     for (policy, tolerance) in
         [("fifo", 0.0), ("sjf", 0.0), ("srtf", 0.01), ("tiresias", 0.01), ("muri-s", 0.01)]
     {

@@ -14,13 +14,13 @@ pub struct PastJob {
     pub spec: JobSpec,
     /// How long it has had devices.
     pub run_s: f64,
-    /// Whether it is over; otherwise it will take longer.
+    /// Whether it has ended; otherwise it will take longer.
     pub is_over: bool,
     /// Whether its owner said how long it would take.
     pub is_declared: bool,
 }
 
-/// Fewer than so many jobs say nothing about another.
+/// Fewer than so many jobs state nothing about another.
 const SAMPLES_MIN: usize = 5;
 
 /// How far off a declared length is taken to be where nothing is known of others: from half to twice.
@@ -44,7 +44,7 @@ pub(super) struct Lengths {
 impl Lengths {
     pub(super) fn new(past: &[PastJob]) -> Self {
         let mut lengths = Self::default();
-        // A job that has not run yet says nothing of lengths.
+        // A job that has not run yet states nothing of lengths.
         for PastJob { spec, run_s, is_over, is_declared } in past.iter().filter(|job| job.run_s > 0.0) {
             if *is_declared && spec.solo_s() > 0.0 {
                 let ratio = run_s / spec.solo_s();

@@ -34,7 +34,7 @@ const TAIL: f64 = 0.03;
 /// like.
 const MARGIN: f64 = 1.6;
 
-/// Fewer than so many past jobs tell nothing about what will arrive.
+/// Fewer than so many past jobs state nothing about what will arrive.
 const ARRIVALS_MIN: usize = 10;
 
 /// How often the past is repeated before no more jobs arrive.

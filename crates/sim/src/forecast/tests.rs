@@ -13,7 +13,7 @@ use crate::driver::Driver;
 use crate::failures::Failures;
 use crate::preset::Preset;
 
-/// Seconds of the whole, which goes on long after the last prediction.
+/// Seconds of the whole, which continues long after the last prediction.
 const WHOLE_S: f64 = DAYS as f64 * 86_400.0;
 const DAYS: u32 = 4;
 

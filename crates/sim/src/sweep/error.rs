@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario: always with the place that says so.
+//! What can be wrong with a scenario: always with the place that states this.
 
 use std::path::PathBuf;
 
@@ -102,7 +102,7 @@ pub enum ScenarioError {
         what: &'static str,
         /// As the scenario calls it.
         name: String,
-        /// Where it was looked for.
+        /// Where it was searched for.
         tried: Vec<PathBuf>,
     },
     /// A trace that cannot be used.

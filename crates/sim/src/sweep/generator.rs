@@ -37,7 +37,7 @@ const KEYS: &[&str] = &[
 /// The seed that stands for all seeds of a matrix.
 const EACH: &str = "each";
 
-/// Reads a table of generator settings; what it leaves out has the generator's default. Also tells whether each seed of the
+/// Reads a table of generator settings; what it leaves out has the generator's default. Also states whether each seed of the
 /// matrix is to have a trace of its own.
 pub(super) fn settings(mut section: Section<'_>) -> Result<(GeneratorSettings, bool), ScenarioError> {
     section.check_keys(KEYS)?;

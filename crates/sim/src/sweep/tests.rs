@@ -44,7 +44,7 @@ fn plan(text: &str) -> SweepPlan {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let matrix = |body: &str| format!("name = \"x\"\n[[matrix]]\n{body}\n");
     let full = |change: (&str, &str)| {
         let lines = ["policies = [\"fifo\"]", "traces = [{ generate = {} }]", "clusters = [\"64x8\"]"];
@@ -90,7 +90,7 @@ fn mistakes_are_told_with_their_place() {
 }
 
 #[test]
-fn inclusion_of_itself_is_told_with_the_chain() {
+fn inclusion_of_itself_is_reported_with_the_chain() {
     let include = |name: &str| format!("include = [\"{name}\"]");
     assert_eq!(
         complaint(&[("a.toml", &include("a.toml"))]),

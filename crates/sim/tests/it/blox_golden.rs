@@ -169,7 +169,7 @@ fn rounds_end_a_run_and_jumps_change_nothing() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn job_that_cannot_run_is_refused() {
     let job = |devices, iterations, iteration_ms| Trace {
         name: "t".to_owned(),
         jobs: vec![JobSpec::new("a", Time::ZERO, devices, iterations, iteration_ms)],

@@ -1,4 +1,4 @@
-//! Every policy says why a job waits, and what it says is true.
+//! Every policy states why a job waits, and what it says is true.
 
 use wharf_core::{
     Cadence, ClusterSpec, Command, Engine, JobId, JobSpec, Phase, Reason, Regime, StageTimes, State, Time,

@@ -320,7 +320,7 @@ fn needy_trace_strategy() -> impl Strategy<Value = Trace> {
         for (job, (which, cpus, memory_mib)) in trace.jobs.iter_mut().zip(all) {
             let devices = job.gang.devices;
             let nodes = (which == 0 && devices.is_multiple_of(2)).then_some(2);
-            // What two nodes can offer, or the job would wait for ever.
+            // What two nodes can offer, or the job would wait indefinitely.
             let each = devices.div_ceil(2).max(1);
             let cpus = cpus.min(NodeSpec::CPUS_PER_DEVICE * NODE_SIZE / each);
             let memory_mib =

@@ -1,4 +1,4 @@
-//! Who is preempted, when, and what is told about it.
+//! Who is preempted, when, and what is informed about it.
 
 use wharf_core::{Chosen, ClusterSpec, JobId, JobSpec, NodeShare, Time};
 use wharf_sim::{Preset, Recorder, RunSpec, Settings, run};
@@ -110,7 +110,7 @@ fn cheap_victims_have_low_priority_little_unsaved_work_and_few_devices() {
     }
 }
 
-/// Preemption that the shares ask for takes the cheapest of the jobs of those who are above theirs, and says so.
+/// Preemption that the shares ask for takes the cheapest of the jobs of those who are above theirs, and reports this.
 #[test]
 fn fair_shares_are_taken_back_from_the_cheapest_jobs() {
     let of = |user: &str, job: JobSpec| JobSpec { user: Some(user.into()), ..job };
@@ -121,6 +121,6 @@ fn fair_shares_are_taken_back_from_the_cheapest_jobs() {
     ];
     let told = story(jobs, 2, "fair", &["preempt=on", "min_run_s=1200"]);
     let room: Vec<&String> = told.iter().filter(|line| line.contains("makes room")).collect();
-    // Nothing happens between 1000 and 1200 s; shares are looked at every five minutes.
+    // Nothing happens between 1000 and 1200 s; shares are checked every five minutes.
     assert_eq!(room, ["1300 j1 makes room for j2: above share"], "{told:?}");
 }

@@ -76,7 +76,7 @@ fn antman_guarantees_are_kept() {
         |solo_s: f64| JobSpec { priority: -1, ..with_stages(job(0.0, 4, solo_s), 50.0, 50.0) };
     let jobs = [opportunistic(1000.0), with_stages(job(10.0, 4, 1000.0), 50.0, 50.0), job(20.0, 4, 500.0)];
     let outcome = simulate(&jobs, &cluster, "antman", &[]);
-    // The guaranteed ones run as if alone, in their order; the opportunistic one goes on, but slower.
+    // The guaranteed ones run as if alone, in their order; the opportunistic one continues, but slower.
     assert!((jct_s(&outcome, 1) - 1030.0).abs() < 1e-6);
     assert!((outcome.jobs[2].run_s - 530.0).abs() < 1e-6);
     assert!(jct_s(&outcome, 0) > 1100.0 && outcome.jobs[0].preemptions == 0, "{}", jct_s(&outcome, 0));

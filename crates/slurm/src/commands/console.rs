@@ -20,7 +20,7 @@ pub trait Console: Send + Sync {
 
 /// A user's terminal.
 pub trait Terminal {
-    /// Connects the terminal to a command beside a task, and returns the command's exit code.
+    /// Connects the terminal to a command in a task, and returns the command's exit code.
     fn session(
         &self,
         client: &Client,

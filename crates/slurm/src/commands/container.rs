@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_says_where_its_files_are() {
+    fn bundle_lists_the_places_of_its_files() {
         let dir = tempfile::tempdir().unwrap();
         let text = r#"{"root": {"path": "rootfs"}, "process": {"env": ["PATH=/opt/bin", "A=b=c"]}}"#;
         std::fs::write(dir.path().join("config.json"), text).unwrap();

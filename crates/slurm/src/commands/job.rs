@@ -194,7 +194,7 @@ async fn depend(client: &Client, request: &Request, spec: &mut JobSpec) -> Resul
 
 /// The submitting shell's variables.
 pub(super) fn shell() -> Variables {
-    // Variables that are not UTF-8 cannot be told to a head.
+    // Variables that are not UTF-8 cannot be requested to a head.
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
@@ -212,7 +212,7 @@ fn environment(
     let exported = exported(request.get("export"), &shell);
     // A file with an environment is all of it.
     let mut variables = option_files::exported(request)?.unwrap_or(exported.variables);
-    // Wharf's own are about the submitting process, but for those that say where the cluster is: srun has to find it.
+    // Wharf's own are about the submitting process, but for those that state where the cluster is: srun has to find it.
     variables.retain(|name, _| !name.starts_with("WHARF_"));
     variables.extend(context.variables.clone());
     if let Some(home) = shell.get("HOME") {

@@ -1,4 +1,4 @@
-//! `wharf mpi-agent`: Open MPI calls it in the place of ssh to start its daemon on another node of the job. The daemon runs beside the task that holds
+//! `wharf mpi-agent`: Open MPI calls it instead of ssh to start its daemon on another node of the job. The daemon runs beside the task that holds
 //! the job's devices there, with that task's devices, user and limits.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Files that options name in the place of what they say.
+//! Files that options name instead of what they say.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! `wharf sacct`: jobs that are over, too.
+//! `wharf sacct`: jobs that have ended, too.
 
 use crate::grammar::getopt::{self, Opt, Order, Parsed, Takes};
 use crate::grammar::layout::Column;

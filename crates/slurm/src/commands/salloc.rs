@@ -18,7 +18,7 @@ use wharf_proto::{ChangeJobsRequest, JobPhase, JobSummary, ListJobsRequest};
 use super::job::{Made, Script, make};
 use super::{CommandError, Context, name_of, option_files, shims, view};
 
-/// How often a job that is waited for is looked at.
+/// How often a job that is waited for is checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long devices stay taken of whose client nothing is heard.
 const LEASE: Duration = Duration::from_secs(30);
@@ -80,12 +80,12 @@ pub(super) async fn running(client: &Client, id: u32, tell: impl Fn()) -> Result
             tell();
             is_told = true;
         }
-        // The head says when a job ends, not when it begins.
+        // The head states when a job ends, not when it begins.
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Devices that are held for commands beside the job's tasks.
+/// Devices that are held for commands in the job's tasks.
 pub(super) struct Allocation {
     pub(super) job: JobSummary,
     /// What a batch script would find in its environment.
@@ -155,7 +155,7 @@ impl Allocation {
         };
         loop {
             let client = self.locator.connect_patiently(|| ()).await?;
-            // One that is over already, for whatever reason, has given them back.
+            // One that has ended already, for whatever reason, has given them back.
             let asked = match client.change_jobs(request.clone()).await {
                 Ok(refused) if refused.is_empty() => client.wait(self.job.job_id).await.map(drop),
                 asked => asked.map(drop),

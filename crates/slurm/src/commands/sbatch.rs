@@ -135,7 +135,7 @@ fn show(context: &Context, request: &Request) {
     context.note("sbatch: end of defined options");
 }
 
-/// The files that the elements of an array share and write anew. It is by design that a device such as `/dev/null` is shared.
+/// The files that the elements of an array share and write again. It is by design that a device such as `/dev/null` is shared.
 fn shared_files(spec: &JobSpec) -> Vec<&str> {
     if spec.batch.as_ref().is_none_or(|batch| batch.append) {
         return Vec::new();

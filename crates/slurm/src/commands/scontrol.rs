@@ -259,7 +259,7 @@ async fn apply(
     jobs: &[JobSummary],
     request: ChangeJobsRequest,
 ) -> Result<u8, CommandError> {
-    // Of an array, elements that are over stay as they are.
+    // Of an array, elements that have ended stay as they are.
     let is_array = jobs.len() > 1;
     let live = jobs.iter().filter(|job| !is_array || view::outcome(job).is_none());
     let request =

@@ -213,7 +213,7 @@ async fn list(
     show(context, parsed, &format, titles, &rows)
 }
 
-/// Jobs that are over are not listed; those that never were are an error.
+/// Jobs that have ended are not listed; those that never were are an error.
 async fn check_ids(client: &Client, wanted: &Wanted) -> Result<(), CommandError> {
     let number = |id: &String| id.split('_').next().and_then(|id| id.parse().ok());
     let job_ids: Vec<u32> = wanted.ids.iter().filter_map(number).collect();

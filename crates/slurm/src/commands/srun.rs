@@ -380,7 +380,7 @@ fn read_input(mut source: Box<dyn Read + Send>, inputs: Vec<mpsc::Sender<Vec<u8>
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             match source.read(&mut chunk) {
-                // A task that is over takes nothing, which does not concern the others.
+                // A task that has ended takes nothing, which does not concern the others.
                 Ok(count) if count > 0 => {
                     inputs.iter().for_each(|input| drop(input.blocking_send(chunk[..count].to_vec())));
                 }

@@ -1,4 +1,4 @@
-//! One task of a step: a command beside a task of the job that goes on while the head, the worker's agent or the network is away.
+//! One task of a step: a command in a task of the job that continues while the head, the worker's agent or the network is away.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,11 +7,11 @@ use super::refusal::Refusal;
 pub enum Kind {
     /// Until it has begun, or was cancelled.
     After,
-    /// Until it is over.
+    /// Until it has ended.
     AfterAny,
-    /// Until it is over, and went well.
+    /// Until it has ended, and went well.
     AfterOk,
-    /// Until it is over, and did not go well.
+    /// Until it has ended, and did not go well.
     AfterNotOk,
     /// As `AfterOk`, element by element.
     AfterCorr,

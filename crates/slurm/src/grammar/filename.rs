@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_step_are_told_apart_by_task_and_node() {
+    fn files_of_a_step_are_distinguished_by_task_and_node() {
         let task = Some(Task { step: 3, node: 1, rank: 5 });
         let names = Names { job: 12, array: None, node: "n2.site", name: "run", user: "ann", task };
         for (pattern, expected) in [

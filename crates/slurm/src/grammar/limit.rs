@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum TimeLimit {
     /// So many minutes.
     Minutes(u32),
-    /// For ever.
+    /// Without a limit.
     Unlimited,
 }
 

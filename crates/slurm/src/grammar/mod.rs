@@ -1,7 +1,7 @@
 //! Slurm's grammars and layouts: sbatch scripts, command lines, and output of squeue and other commands.
 //!
 //! *Invariant: everything here is a function from texts and plain facts to texts and plain facts*: no files, no environment, no
-//! clock, no cluster. It follows Slurm 22.05 as measured; where later versions differ, the comment says so.
+//! clock, no cluster. It follows Slurm 22.05 as measured; where later versions differ, the comment states this.
 
 pub mod array;
 pub mod constraint;

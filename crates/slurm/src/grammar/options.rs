@@ -140,7 +140,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("workdir", "chdir"),
 ];
 
-/// What the environment says in the place of options, after `SBATCH_`; those without a value are flags.
+/// What the environment says instead of options, after `SBATCH_`; those without a value are flags.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("ACCOUNT", "account"),
     ("ARRAY_INX", "array"),

@@ -105,7 +105,7 @@ pub enum Outcome {
     OutOfMemory,
 }
 
-/// What Slurm has in the place of a signal where a job could not be launched.
+/// What Slurm has instead of a signal where a job could not be launched.
 const SIGNAL_NOT_LAUNCHED: i32 = 53;
 const SIGTERM: i32 = 15;
 

@@ -61,7 +61,7 @@ impl Request {
         request.lay(&environment)?;
         request.lay(sources.command_line)?;
         let ignored = request.given.keys().filter(|name| options::class(name) == Class::Ignored);
-        notes.extend(ignored.map(|name| format!("warning: --{name} is ignored: Wharf has nothing like it")));
+        notes.extend(ignored.map(|name| format!("warning: --{name} is ignored: not supported by Wharf")));
         Ok((request, notes))
     }
 
@@ -196,7 +196,7 @@ impl Request {
         self.get("constraint").map(Constraint::parse).transpose()
     }
 
-    /// Whether output files are added to rather than begun anew.
+    /// Whether output files are added to rather than begun again.
     #[must_use]
     pub fn appends(&self) -> bool {
         self.get("open-mode").is_some_and(|mode| mode.starts_with('a'))

@@ -380,7 +380,7 @@ fn variables_of(typed: &str) -> Variables {
 }
 
 #[test]
-fn what_no_node_can_run_is_refused_with_the_reason() {
+fn job_without_a_possible_node_is_refused_with_a_reason() {
     let rows = [
         ("-p nowhere", Unfit::Partition),
         ("-w c99", Unfit::Node),

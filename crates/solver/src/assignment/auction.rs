@@ -11,7 +11,7 @@ use super::{Queues, grouped::Seats};
 /// How far the sum may be from the least, relative.
 const GAP: f64 = 0.015;
 
-/// Looks at groups before the auction is given up: a few seconds.
+/// Maximum number of group inspections of the auction: a few seconds.
 const STEPS: usize = 2_000_000_000;
 
 #[derive(Clone, Copy, PartialEq)]

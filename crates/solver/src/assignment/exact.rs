@@ -2,7 +2,7 @@
 //!
 //! Column `k × machines + machine` is the `k`-th position from the end of a machine's queue. A column that no job
 //! holds has price zero, so all free columns of one type and position cost the same, and later positions cost no less:
-//! per type one number stands for all of them. Only held columns are looked at one by one, and there are never more of them
+//! per type one number stands for all of them. Only held columns are checked one by one, and there are never more of them
 //! than jobs. The list of columns that a path has not reached is not written down either: taking column number `s`
 //! away moves the last column of the list into its place, so after `s` steps only columns below `s` stand elsewhere
 //! than at the start.

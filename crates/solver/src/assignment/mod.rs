@@ -1,7 +1,7 @@
 //! Assignment at least cost: rows to columns, and jobs to the queues of machines.
 //!
 //! [`assign`] is the general rectangular problem. Its optimum is often not unique, and a published simulator acts on
-//! the optimum that scipy's `linear_sum_assignment` happens to return, so this one looks at columns in the same order and
+//! the optimum that scipy's `linear_sum_assignment` happens to return, so this one checks columns in the same order and
 //! prefers the same one among equals.
 //!
 //! [`Queues`] is the problem of AlloX: every job gets a machine and a position in its queue, so that the sum of the

@@ -68,7 +68,7 @@ struct Search<F> {
     /// Length of the shortest known path to each column, and the row before it.
     distance: Vec<f64>,
     before: Vec<usize>,
-    /// Columns that the present path has not reached, in the order in which they are looked at.
+    /// Columns that the present path has not reached, in the order in which they are checked.
     open: Vec<usize>,
     /// Rows and columns that it has reached.
     seen_rows: Vec<usize>,
@@ -105,7 +105,7 @@ impl<F: Fn(usize, usize) -> f64> Search<F> {
     /// The free column that is nearest to a row, and how far it is.
     fn shortest_path(&mut self, start: usize) -> Option<(usize, f64)> {
         self.open.clear();
-        // From the last to the first: of equal free columns the one looked at last wins, so the lowest number.
+        // From the last to the first: of equal free columns the one checked last wins, so the lowest number.
         self.open.extend((0..self.cols).rev());
         self.distance.fill(f64::INFINITY);
         self.seen_rows.clear();

@@ -1,6 +1,6 @@
 //! A search among what prices leave open. Every choice falls short of the dual's bound by the sum of what its jobs give up at
 //! those prices, and of what unused devices would cost. What falls short by more than the best known choice is left out;
-//! mostly few jobs have more than one configuration left then, and a dynamic program over them looks at the rest.
+//! mostly few jobs have more than one configuration left then, and a dynamic program over them checks the rest.
 
 use super::{Configuration, Problem};
 
@@ -31,7 +31,7 @@ pub(super) struct Search<'a> {
 pub(super) struct Found {
     /// A better choice than the known one.
     pub(super) picks: Option<Vec<Option<usize>>>,
-    /// Whether everything was looked at.
+    /// Whether everything was checked.
     pub(super) is_complete: bool,
     pub(super) steps: u64,
 }
@@ -98,7 +98,7 @@ impl<'a> Search<'a> {
         options
     }
 
-    /// Looks for the choice that falls short least, in at most so many steps.
+    /// Searches for the choice that falls short least, in at most so many steps.
     pub(super) fn run(mut self, steps_max: u64) -> Found {
         let mut steps = 0;
         let stop = |steps, is_complete| Found { picks: None, is_complete, steps };

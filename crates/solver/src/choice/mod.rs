@@ -6,7 +6,7 @@
 //! decide proves the result, or betters it (`exact`).
 //!
 //! Ties: of configurations with equal values a job takes its current one, then one with fewer devices, then one of the
-//! earlier type; jobs are looked at in order. Equal problems give equal choices.
+//! earlier type; jobs are checked in order. Equal problems give equal choices.
 
 mod dual;
 mod exact;
@@ -39,9 +39,9 @@ pub struct Problem<'a> {
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Looks at a configuration while prices are found.
+    /// Inspections of a configuration while prices are found.
     pub steps: u64,
-    /// Looks at a state while a choice is proved best, or bettered.
+    /// Inspections of a state while a choice is proved best, or improved.
     pub proof_steps: u64,
     /// Differences below this are none.
     pub resolution: f64,

@@ -118,7 +118,7 @@ pub struct Solution {
     pub objective: f64,
 }
 
-/// What became of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Nothing is better.
@@ -145,6 +145,6 @@ impl Outcome {
 
 /// Something that solves general programs.
 pub trait Solver {
-    /// Solves a program, or says why not.
+    /// Solves a program, or states why not.
     fn solve(&self, program: &Lp, limits: Limits) -> Outcome;
 }

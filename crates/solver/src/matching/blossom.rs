@@ -1,7 +1,7 @@
 //! The weighted Blossom algorithm over 64-bit floats.
 //!
 //! Vertices are counted from 1 inside; ids above `n` are blossoms (odd cycles shrunk to one vertex), 0 means none.
-//! `side` says how a top-level vertex hangs in the current forest: outer, inner or outside of it.
+//! `side` states how a top-level vertex hangs in the current forest: outer, inner or outside of it.
 //!
 //! Three properties decide ties and are kept on purpose, although none follows from the mathematics:
 //! - an edge is tight when its slack is at most zero, without a tolerance, but the search gives up when a dual is
@@ -10,7 +10,7 @@
 //! - a blossom's vertices enter the queue breadth first.
 //!
 //! All else is for speed: rows are flat, the search skips inner vertices (nothing can come of them) and its own
-//! blossom, looks at the nearest edges of other blossoms once per vertex rather than once per edge, and rejects by a
+//! blossom, checks the nearest edges of other blossoms once per vertex rather than once per edge, and rejects by a
 //! vector comparison with `threshold` nearly all edges that neither are tight nor improve a slack.
 
 mod shrink;
@@ -25,7 +25,7 @@ const INNER: i8 = 1;
 /// Marks a missing edge in `twice`: its slack is then infinite, which no threshold accepts.
 const NO_EDGE: f64 = f64::NEG_INFINITY;
 
-/// How many edges the search looks at in one comparison.
+/// How many edges the search checks in one comparison.
 const LANES: usize = 8;
 
 /// Relative distance at which a dual counts as used up.
@@ -60,7 +60,7 @@ pub struct Matcher {
     threshold: Vec<f64>,
     /// The blossom that is being searched from, whose own vertices are ignored; or 0.
     hidden: usize,
-    /// Counts changes of the forest, after which a search has to look at blossoms again.
+    /// Counts changes of the forest, after which a search has to check blossoms again.
     change_count: u64,
     /// Whether no edge is missing.
     is_complete: bool,
@@ -122,7 +122,7 @@ impl Matcher {
         let ids = n + n / 2 + 2;
         self.n = n;
         self.id_max = n;
-        // Padded, so that the search can always look at a whole number of lanes.
+        // Padded, so that the search can always check a whole number of lanes.
         self.stride = n + 1 + LANES;
         self.id_stride = ids;
         refill(&mut self.twice, (n + 1) * self.stride, NO_EDGE);

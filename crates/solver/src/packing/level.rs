@@ -3,7 +3,7 @@
 //! A variable is the time that all jobs of a class (or pairs of two classes) together spend on a type. Rows are the time
 //! of each class, the devices of each type, and for each class that its jobs get what they need at the level.
 //!
-//! If the jobs of a class need the same, one row says that: together they get what they need together, and sharing evenly does the rest.
+//! If the jobs of a class need the same, one row states that: together they get what they need together, and sharing evenly does the rest.
 //! If they need different things, no job may have more than its whole time, so a job that needs much must have the fast
 //! combinations. There is a way to deal out the combinations exactly if for every speed `θ` the needs above `θ` fit into
 //! the speeds above `θ`: `Σ max(need - θ, 0) ≤ Σ time × max(speed - θ, 0)` (increasing convex order; the smallest is at a speed that is
@@ -211,7 +211,7 @@ impl<'a> Level<'a> {
     }
 
     /// That the job which is the first to need all of its time at its best speed has no more than that. Classes do not
-    /// say so, and levels beyond need tangents that lead astray.
+    /// state this, and levels beyond need tangents that lead astray.
     fn cut_hardest(&mut self) {
         let jobs = self
             .classes
@@ -283,7 +283,7 @@ impl<'a> Level<'a> {
                 continue;
             }
             if simplex.dual(self).is_err() {
-                // The dual method can go in circles. The primal one has not been seen to, but must begin anew.
+                // The dual method can go in circles. The primal one has not been seen to, but must begin again.
                 if self.cuts.iter().any(|cut| cut.rhs < 0.0) {
                     return Err(Stop::Broken);
                 }

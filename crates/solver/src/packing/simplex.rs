@@ -33,9 +33,9 @@ enum Variable {
 const PIVOT: f64 = 1e-9;
 /// How far below zero a value counts as negative.
 const FEASIBLE: f64 = 1e-10;
-/// Pivots after which the inverse is made anew.
+/// Pivots after which the inverse is made again.
 const REFRESH: usize = 100;
-/// Columns that are looked at again before all are.
+/// Columns that are checked again before all are.
 const PROMISING: usize = 40;
 
 pub(super) struct Simplex {
@@ -346,7 +346,7 @@ impl Simplex {
         self.refresh(columns)
     }
 
-    /// Makes the inverse and the values anew, by elimination.
+    /// Makes the inverse and the values again, by elimination.
     fn refresh(&mut self, columns: &impl Columns) -> Result<(), Stop> {
         let rows = self.rhs.len();
         let mut matrix = vec![vec![0.0; 2 * rows]; rows];

@@ -13,7 +13,7 @@
 //! it, and nothing sits on a corner without need. Interior-point solvers end there, or near it.
 //!
 //! **Work.** No function loops without a limit. Where a limit is reached, or the numbers are too far apart to certify
-//! an answer, [`Shares::fallback`] says what was done instead.
+//! an answer, [`Shares::fallback`] states what was done instead.
 
 mod filling;
 mod general;

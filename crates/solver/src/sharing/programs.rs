@@ -72,7 +72,7 @@ pub fn makespan(program: &Program<'_>, remaining: &[f64]) -> Shares {
 
 /// The makespan that Gavel's search ends at, and shares for it.
 ///
-/// It halves the window from 100 s to 10⁶ s until its ends are within 5 %, and goes on with the next ten times larger
+/// It halves the window from 100 s to 10⁶ s until its ends are within 5 %, and continues with the next ten times larger
 /// window if no makespan in it is feasible. The answer is the last feasible one, so up to 5 % longer than the shortest.
 /// The shares are those that an interior-point solver like Gavel's ends at: it asks for any that are fast enough.
 pub fn makespan_bisect(program: &Program<'_>, remaining: &[f64]) -> Shares {
@@ -233,7 +233,7 @@ pub fn max_sum(program: &Program<'_>, values: &[f64], demands: Option<&[f64]>) -
     Shares { values: model.spread(program, &shares), objective: sum * largest, fallback: solved.or(fallback) }
 }
 
-/// Puts demanded rates into the model, and says what was taken from them.
+/// Puts demanded rates into the model, and states what was taken from them.
 fn floors(model: &mut Model, demands: &[f64]) -> Option<&'static str> {
     let mut targets = model.targets(demands, |demand, fastest| fastest / demand);
     let mut taken = None;

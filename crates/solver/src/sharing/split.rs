@@ -46,7 +46,7 @@ impl Part {
 
 /// Solves a program in `parts` and puts the answers together.
 ///
-/// `sizes` tell how much each job asks for in comparison to the others, in device-seconds or anything proportional to
+/// `sizes` state how much each job asks for in comparison to the others, in device-seconds or anything proportional to
 /// them: devices × weight for shares by weight, devices × remaining work / mean speed for makespans. Jobs without a size
 /// that is positive count as if they asked for nothing.
 ///

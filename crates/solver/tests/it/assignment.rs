@@ -26,7 +26,7 @@ fn equal_costs_are_decided_as_scipy_decides_them() {
 }
 
 #[test]
-fn what_cannot_be_assigned_says_why() {
+fn invalid_costs_are_rejected_with_a_reason() {
     let wrong = Unassignable::Shape { rows: 2, cols: 2, length: 3 };
     assert_eq!(assign(2, 2, &[1.0; 3]), Err(wrong));
     assert_eq!(assign(1, 2, &[0.0, f64::NAN]), Err(Unassignable::Cost { row: 0, col: 1 }));

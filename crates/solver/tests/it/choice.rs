@@ -136,7 +136,7 @@ fn ties_go_to_the_current_then_to_fewer_devices_then_to_the_earlier_type() {
 }
 
 #[test]
-fn without_steps_it_is_greedy_and_says_so() {
+fn solver_without_steps_is_greedy() {
     let jobs = (0..40).map(|job| vec![option(0, 1 + job % 3, 1.0), option(1, 2, 1.5)]).collect();
     let instance = Instance { capacity: vec![16, 16], jobs };
     let choice = instance.solve(&Limits { steps: 10, ..LIMITS });

@@ -35,7 +35,7 @@ fn solvers_plain_programs_have_known_optima() {
 }
 
 #[test]
-fn solvers_say_why_there_is_no_optimum() {
+fn solver_without_optimum_returns_a_reason() {
     for (name, solver) in solvers() {
         let mut infeasible = plain(false);
         infeasible.row(&[(0, 1.0)], Relation::AtLeast, 5.0);

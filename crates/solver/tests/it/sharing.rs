@@ -399,7 +399,7 @@ fn all_programs_odd_clusters_have_defined_answers() {
 }
 
 #[test]
-fn who_cannot_run_is_left_out_of_the_minimum() {
+fn job_that_cannot_run_is_omitted_from_the_minimum() {
     let program = Program { capacities: &[1.0, 1.0], devices: &[1.0, 1.0], speeds: &[0.0, 0.0, 1.0, 2.0] };
     let answer = max_min(&program, &[1.0, 1.0]);
     assert_eq!(answer.values[..2], [0.0, 0.0]);
@@ -419,7 +419,7 @@ fn demands_that_cannot_be_met_are_dropped_or_cut_and_named() {
 }
 
 #[test]
-fn what_is_left_over_is_spread() {
+fn remainder_is_spread() {
     // The first job is as fast as it can be with a tenth of the cluster; the others share the rest, none with nothing.
     let program = Program { capacities: &[4.0], devices: &[1.0; 4], speeds: &[0.1, 1.0, 1.0, 1.0] };
     let answer = max_min(&program, &[1.0; 4]);
@@ -429,7 +429,7 @@ fn what_is_left_over_is_spread() {
 }
 
 #[test]
-fn water_filling_goes_on_past_a_cap_that_rounding_hides() {
+fn water_filling_continues_past_a_cap_that_rounding_hides() {
     // The second job's cap is found by the level itself, with no type full: the fourth can still rise.
     let case = Case {
         capacities: vec![0.4380151967841991, 2.490764910550891, 12.401298444299073, 1.0, 5.363002741670596],

@@ -187,7 +187,7 @@ mod tests {
             ),
             (
                 r#"[{"a40": {"node_num": 4000000000}}]"#,
-                "x.json: `a40`: more than the 4000000 devices that are handled",
+                "x.json: `a40`: more than the limit of 4000000 devices",
             ),
         ] {
             assert_eq!(parse(text, "x.json").unwrap_err().to_string(), expected);

@@ -208,10 +208,8 @@ impl Builder {
         if self.device_count <= DEVICES_MAX.into() {
             return Some(());
         }
-        let message = format!(
-            "the cluster has {} devices by here, at most {DEVICES_MAX} are handled",
-            self.device_count
-        );
+        let message =
+            format!("the cluster has {} devices up to here, the limit is {DEVICES_MAX}", self.device_count);
         row.error(column, Note::error(Rule::TooManyDevices, message));
         None
     }

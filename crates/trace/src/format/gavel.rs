@@ -146,7 +146,7 @@ fn write_row(job: &JobSpec, out: &mut dyn Write) -> io::Result<()> {
         Some(batch_size) => write!(out, "{model} (batch size {batch_size})")?,
         None => out.write_all(model.as_bytes())?,
     }
-    // Commands are not kept; the published simulator does not look at them.
+    // Commands are not kept; the published simulator does not check them.
     write!(out, "\t-\t-\t-\t0\t")?;
     write_number(out, job.iterations)?;
     write!(out, "\t{}\t", job.gang.devices)?;

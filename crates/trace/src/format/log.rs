@@ -1,4 +1,4 @@
-//! What the logs of real clusters have in common: jobs that say when they came, what they held and for how long.
+//! What the logs of real clusters have in common: jobs that state when they came, what they held and for how long.
 
 use std::sync::Arc;
 

@@ -132,7 +132,7 @@ fn write_row(job: &JobSpec, last_submit_s: f64, has_stages: bool, out: &mut dyn 
     if let Some(batch_size) = job.batch_size {
         write!(out, "{batch_size}")?;
     }
-    // The reference cannot do without a duration; it never looks at the interval.
+    // The reference cannot do without a duration; it never checks the interval.
     for ms in [to_ms(job.declared_s()).trunc(), (to_ms(job.submit.seconds()) - to_ms(last_submit_s)).trunc()]
     {
         out.write_all(b",")?;

@@ -73,7 +73,7 @@ const ARRAY_INDEX: usize = 18;
 const WEIGHT: usize = 19;
 const POOL: usize = 20;
 
-/// The columns that tell how long a job is.
+/// The columns that state how long a job is.
 const LENGTHS: Alternatives = &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]];
 
 static SCHEMA: Schema = Schema {

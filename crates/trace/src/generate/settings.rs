@@ -23,7 +23,7 @@ pub struct GeneratorSettings {
     pub arrivals: Arrivals,
     /// How much more than the average comes at the busiest hour of a day, and less at the calmest: 0 to 0.95.
     ///
-    /// At 1 nothing at all would come at midnight, and a fast trace that begins there would take for ever to draw.
+    /// At 1 nothing at all would come at midnight, and a fast trace that begins there would take an unlimited time to draw.
     pub daily_swing: f64,
     /// How long jobs run.
     pub durations: Durations,

@@ -32,7 +32,7 @@ fn the_older_form_is_read_too() {
 }
 
 #[test]
-fn what_is_odd_is_told() {
+fn odd_rows_are_reported() {
     for (row, expected) in [
         (
             "A\tc\td\t-n\t1\t0\t1\t1\t-1\t0",

@@ -64,7 +64,7 @@ fn one_setting_changes_only_what_depends_on_it() {
 }
 
 #[test]
-fn load_is_what_was_asked_for() {
+fn load_equals_the_request() {
     for arrivals in [Arrivals::Poisson, Arrivals::BURSTY] {
         for load in [0.5, 0.9, 1.5] {
             let settings = GeneratorSettings { rate: Rate::Load { devices: 256, load }, arrivals, ..busy() };
@@ -78,7 +78,7 @@ fn load_is_what_was_asked_for() {
 }
 
 #[test]
-fn shares_are_what_was_asked_for() {
+fn shares_equal_the_request() {
     let trace = generate(&busy()).unwrap();
     let share = |is_counted: &dyn Fn(&wharf_core::JobSpec) -> bool| {
         trace.jobs.iter().filter(|job| is_counted(job)).count() as f64 / trace.jobs.len() as f64
@@ -131,7 +131,7 @@ fn generated_traces_lint_clean_and_go_through_every_format() {
 }
 
 #[test]
-fn mixes_parse_or_say_why_not() {
+fn mix_is_parsed_or_rejected_with_a_reason() {
     let custom: GangMix = "1:0.6, 2:0.1,8:3".parse().unwrap();
     assert_eq!(custom.sizes(), [(1, 0.6), (2, 0.1), (8, 3.0)]);
     assert_eq!(custom.to_string().parse(), Ok(custom));

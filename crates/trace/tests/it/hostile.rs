@@ -1,4 +1,4 @@
-//! No input makes the crate panic, hang or say nothing useful.
+//! No input makes the crate panic, hang or state nothing useful.
 
 use crate::format;
 use std::io::Cursor;
@@ -39,7 +39,7 @@ fn content_that_is_no_trace() {
 }
 
 #[test]
-fn cut_gzip_says_how_far_it_got() {
+fn truncated_gzip_reports_its_position() {
     use std::io::Write;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     gzip.write_all(b"job_id,submit_s,devices,duration_s\n").unwrap();
@@ -67,7 +67,7 @@ fn endless_job_of_a_document_does_not_fill_the_memory() {
     let long = "9".repeat(3 << 20);
     let text =
         format!("{{\"note\": \"{long}\", \"jobs\": [[0, 1, {long}, 3],\n[1, 2, 3, 0],\n[2, 2, 3, 1]]}}");
-    // The head of the file is all note: nothing there says what it is.
+    // The head of the file is all note: nothing there states what it is.
     let options = LintOptions { format: Some(format("blox")), ..LintOptions::default() };
     let findings = lint_reader(Cursor::new(text), "t", &options).unwrap().findings;
     let found: Vec<_> = findings.iter().map(|finding| (finding.line, finding.rule.code())).collect();

@@ -306,7 +306,7 @@ fn philly_attempt_that_ends_before_it_starts_is_reported_as_such() {
 }
 
 #[test]
-fn logs_with_an_end_before_the_start_say_so() {
+fn log_with_an_end_before_its_start_is_reported() {
     let row = "2020-01-01 00:00:00,2020-01-01 02:00:00,2020-01-01 01:00:00\n";
     let good = "2020-01-01 00:00:00,2020-01-01 01:00:00,2020-01-01 02:00:00\n";
     let helios = format!("job_id,user,gpu_num,submit_time,start_time,end_time\n1,u,1,{row}2,u,1,{good}");
@@ -331,13 +331,13 @@ fn folders_without_a_log_are_refused_with_a_hint() {
     std::fs::copy(sample("helios.csv"), folder.path().join("cluster_log.csv")).unwrap();
     let trace = read_trace(folder.path(), None).unwrap();
     assert_eq!(trace.jobs.len(), 3);
-    // The format asked for is the one that is looked for.
+    // The format asked for is the one that is searched for.
     assert!(read_trace(folder.path(), Some(format("philly"))).is_err());
 }
 
 /// What is wrong with a text of a format: the linter's first error.
 #[test]
-fn mistakes_are_told_by_line_and_column() {
+fn mistakes_are_reported_by_line_and_column() {
     let helios = "job_id,user,gpu_num,submit_time,start_time,end_time\n";
     let openb = "name,num_gpu,creation_time,deletion_time,scheduled_time\n";
     let sia = "name,time,application,num_replicas,batch_size,category\n";
@@ -444,7 +444,7 @@ fn mistakes_are_told_by_line_and_column() {
 }
 
 #[test]
-fn a_log_out_of_order_is_sorted_and_said_once() {
+fn unsorted_log_is_sorted_with_one_warning() {
     let text = "timestamp,duration,num_gpus\n2020-01-02 00:00:00,5,1\n2020-01-01 00:00:00,5,1\n2019-01-01 00:00:00,5,1\n";
     let findings = lint_reader(Cursor::new(text), "t", &LintOptions::default()).unwrap().findings;
     assert_eq!(

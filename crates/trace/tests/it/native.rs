@@ -17,7 +17,7 @@ fn four_columns_are_enough() {
 }
 
 #[test]
-fn csv_and_json_lines_say_the_same() {
+fn csv_and_json_lines_are_equal() {
     let csv = "job_id,user,submit_s,devices,devices_min,devices_max,device_types,iterations,iteration_ms,duration_s,\
                model,batch_size,data_ms,compute_ms,network_ms,priority,deadline_s,array,array_index,weight\n\
                \"a, \"\"b\"\"\",ann,0.1,4,2,8,v100;a100,1e3,12.5,13,bert,32,1,10,0.5,-2,99.5,sweep,7,2.5\n";

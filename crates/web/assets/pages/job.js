@@ -112,7 +112,7 @@ export function jobPage(main, id, signal) {
     if (!signal.aborted && detail) drawTop();
   };
   const drawTop = () => {
-    // The list is newer while a job lives, and the answer for this job alone once it is over: phase and reason belong together.
+    // The list is newer while a job lives, and the answer for this job alone once it has ended: phase and reason belong together.
     const listed = store.job(id);
     const job = isOver(detail.job) || !listed ? detail.job : { ...detail.job, ...listed, reason: listed.reason ?? detail.job.reason };
     const share = job.iterations ? job.done / job.iterations : NaN;

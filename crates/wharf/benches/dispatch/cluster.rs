@@ -50,7 +50,7 @@ impl Cluster {
         let start = |index| {
             let (node, devices) = (format!("{name}{index}"), format!("cpu:{slots}"));
             let all = [&["worker", "--node", &node, "--devices", &devices], words].concat();
-            daemon(&self.home, &all, "has let this worker in")
+            daemon(&self.home, &all, "accepted this worker")
         };
         (0..count).map(start).collect()
     }
@@ -75,7 +75,7 @@ impl Cluster {
         said["job_ids"][0].as_u64().unwrap().try_into().unwrap()
     }
 
-    /// Runs an array and tells how long that took, from its submission to its end.
+    /// Runs an array and states how long that took, from its submission to its end.
     pub(crate) fn run_array(&self, count: u32, options: &[&str]) -> Duration {
         let began = Instant::now();
         let array = self.submit_array(count, options).to_string();

@@ -26,7 +26,7 @@ pub(crate) fn parent(words: &[String]) {
     }
 }
 
-/// Lets so many parents spawn so many children each, so many of them at once, and tells how long that took.
+/// Lets so many parents spawn so many children each, so many of them at once, and states how long that took.
 pub(crate) fn parents(parents: u32, each: u32, at_once: u32, words: &[&str]) -> Duration {
     let began = Instant::now();
     let program = std::env::current_exe().unwrap();

@@ -72,7 +72,7 @@ impl Slurm {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs an array of `/bin/true` and tells how long that took: until as many jobs are noted as completed.
+    /// Runs an array of `/bin/true` and states how long that took: until as many jobs are noted as completed.
     pub(crate) fn run_array(&self, count: u32) -> Duration {
         let log = self.folder.path().join("log/jobcomp.txt");
         let done = || fs::read_to_string(&log).unwrap_or_default().lines().count();

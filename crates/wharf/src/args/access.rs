@@ -1,4 +1,4 @@
-//! `wharf head init` and `wharf token`: who may do what.
+//! `wharf head init` and `wharf token`: authority, certificates and access tokens.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ Examples:
   wharf head init --host node1 --host 10.0.0.7
   wharf head init --renew                     Issue a new certificate for the head from the same authority")]
 pub struct InitArgs {
-    /// Where the head keeps its state.
+    /// State directory of the head.
     #[command(flatten)]
     pub home: HomeArgs,
     /// Name or address of the head for its certificate, in addition to loopback; may be given several times
@@ -106,7 +106,7 @@ Examples:
   wharf token create --role worker --nodes 20 --to join.token
   wharf token create --role worker --node n7 --replace --to n7.token    For a node that was reinstalled")]
 pub struct TokenCreateArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
     /// Role of the token
@@ -146,7 +146,7 @@ Examples:
   wharf token list
   wharf token list --output json")]
 pub struct TokenListArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
 }
@@ -158,7 +158,7 @@ Examples:
   wharf token renew 1f2e3d4c
   wharf token renew 1f2e3d4c --ttl 30d")]
 pub struct TokenRenewArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
     /// Time from now to expiry: seconds, a number with s, m, h or d, or `never` [default: as for a new token]
@@ -178,7 +178,7 @@ Examples:
   wharf audit --result refused --since 1d
   wharf audit --user ann --action submit --since 2026-11-01 --output json")]
 pub struct AuditArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
     /// User, or node name of a worker
@@ -221,7 +221,7 @@ pub enum ResultArg {
 Examples:
   wharf token revoke 1f2e3d4c")]
 pub struct TokenRevokeArgs {
-    /// Where the cluster is.
+    /// State directory of the cluster.
     #[command(flatten)]
     pub home: HomeArgs,
     /// Token ids, as shown by `wharf token list`

@@ -1,4 +1,4 @@
-//! Options whose values are one of a few names.
+//! Parsers of options with a fixed set of values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wharf_job::Choice;

@@ -1,4 +1,4 @@
-//! `wharf head`, `wharf worker` and what is asked of a running cluster.
+//! `wharf head`, `wharf worker`, and commands about a running cluster.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub struct HeadArgs {
     /// Subcommand.
     #[command(subcommand)]
     pub command: Option<HeadCommand>,
-    /// Where the head keeps its state.
+    /// State directory of the head.
     #[command(flatten)]
     pub home: HomeArgs,
     /// Address to listen on; port 0 selects a free port
@@ -325,7 +325,7 @@ pub struct SupervisorArgs {
 Examples:
   wharf explain 3
   wharf explain 12_3
-  wharf explain --run results job-17        Waits, starts and preemptions of a simulated job")]
+  wharf explain --run results 17            Waits, starts and preemptions of a simulated job")]
 pub struct ExplainJobArgs {
     /// State directory of the cluster.
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! Which jobs, where they are not named one by one; and what is done to them: `wharf cancel`, `hold`, `release`, `requeue`,
-//! `priority`.
+//! Filters of jobs, and the commands that change the selected jobs: `wharf cancel`, `hold`, `release`, `requeue`, `priority`.
 
 use clap::{Args, ValueEnum};
 use wharf_job::{JobNumber, Past};

@@ -1,4 +1,4 @@
-//! `wharf whatif`, `wharf history`, `wharf size`: questions to a simulation of what is, was, or might be.
+//! `wharf whatif`, `wharf history`, `wharf size`: simulations of a cluster's present, past and future.
 
 use std::path::PathBuf;
 

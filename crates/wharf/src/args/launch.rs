@@ -1,4 +1,4 @@
-//! `wharf up`, `wharf down` and what is done on the nodes in between: clusters that are launched from a file.
+//! Commands of launched clusters: `wharf up`, `wharf down`, `wharf cluster`, and commands and files on their nodes.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is looked at and changed in a running cluster: `wharf jobs`, `nodes`, `node`, `top`, `report`.
+//! What is checked and changed in a running cluster: `wharf jobs`, `nodes`, `node`, `top`, `report`.
 
 use clap::{Args, Subcommand};
 

@@ -208,7 +208,7 @@ pub enum Command {
         after_help = "Examples:\n  wharf pilot slurm --gpus 4 --max 8\n  wharf pilot status"
     )]
     Pilot(PilotCommand),
-    /// The parent of a worker's tasks
+    /// Parent process of a worker's tasks
     #[command(hide = true, alias = "keeper")]
     Supervisor(SupervisorArgs),
     /// Command started in a running task
@@ -220,7 +220,7 @@ pub enum Command {
     /// Start an Open MPI daemon on another node of the job
     #[command(hide = true)]
     MpiAgent(MpiAgentArgs),
-    /// The trainer of a paced job
+    /// Trainer of a paced job
     #[command(hide = true)]
     Pace(PaceArgs),
     /// Run a hyperparameter sweep and compare its results

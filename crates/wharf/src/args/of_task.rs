@@ -1,5 +1,5 @@
-//! Commands of tasks, parsed by themselves: they run once for every task, and to put the whole command line together takes longer
-//! than all that they do.
+//! Commands of tasks, parsed by themselves. They run once for every task, and building the parser of the whole command line takes longer
+//! than their work.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use clap::{Args, FromArgMatches as _};
 
 use super::{Cli, Command, GlobalArgs};
 
-/// The command of a task that a command line is; none where it is another one, or has to be told what is wrong with it.
+/// The command of a task on a command line; `None` for other commands, and for errors, which the full parser reports.
 pub(crate) fn of_task(arguments: &[OsString]) -> Option<Cli> {
     let words = arguments.get(1..)?;
     match words.first()?.to_str()? {

@@ -1,4 +1,4 @@
-//! `wharf pace`: what a worker runs for a paced job.
+//! `wharf pace`: the command that a worker runs for a paced job.
 
 use clap::Args;
 

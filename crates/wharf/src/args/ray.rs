@@ -1,4 +1,4 @@
-//! `wharf ray`, and what a worker runs for a job with a Ray cluster.
+//! `wharf ray`, and the command that a worker runs for a job with a Ray cluster.
 
 use clap::{Args, Subcommand};
 

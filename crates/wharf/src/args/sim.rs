@@ -20,7 +20,7 @@ Examples:
   wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --failures mtbf=200,repair=2 --seed 3
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --limits limits.toml
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,srtf --measure jobs=1000..1999
-  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --explain job-17
+  wharf sim --trace jobs.csv --cluster 8x8 --policy srtf --explain 17
   wharf sim --trace jobs.csv --cluster 8x8 --policy fifo,tiresias --set fifo.backfill=easy --set tiresias.queue_limits_s=300:900
   wharf sim --trace jobs.csv --cluster v100:4x4,p100:4x4,k80:4x4 --policy all --out mixed
   wharf trace generate --jobs 1000 | wharf sim --trace - --cluster 16x4 --policy las --output json")]

@@ -36,7 +36,7 @@ Examples:
   wharf slurm-shims ~/.local/lib/wharf-slurm
   PATH=~/.local/lib/wharf-slurm:$PATH sbatch train.sh")]
 pub struct ShimsArgs {
-    /// Folder for the links; created if it does not exist
+    /// Directory for the links; created if it does not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Do not ask for confirmation if the directory contains other files

@@ -11,7 +11,7 @@ Outside of Wharf it does nothing and exits with 0.
 Examples:
   wharf step 120                                    Report 120 completed iterations
   wharf step 120 --checkpointed 100 --metric loss=0.3
-  wharf step 120 --total 500 || { save; exit 0; }   Checkpoint and exit if the lease is over
+  wharf step 120 --total 500 || { save; exit 0; }   Checkpoint and exit if the lease has expired
   wharf step                                        Check the lease only")]
 pub struct StepArgs {
     /// Number of completed iterations

@@ -101,7 +101,7 @@ pub(super) fn list(args: &PoliciesArgs, terminal: &Terminal) -> Result<Exit, Cli
         terminal.json(&document(&all))?;
         return Ok(Exit::Ok);
     }
-    let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
+    let mut grid = Grid::new(["policy", "summary", "paper", "settings"]);
     for policy in all {
         let knobs: Vec<&str> = policy.knobs.iter().map(|knob| knob.name).collect();
         grid.push([policy.name, policy.summary, policy.paper, &knobs.join(", ")]);
@@ -161,7 +161,7 @@ fn list_own(
         terminal.json(&Document { schema: SCHEMA, policies })?;
         return Ok(Exit::Ok);
     }
-    let mut grid = Grid::new(["policy", "what it does", "paper", "settings"]);
+    let mut grid = Grid::new(["policy", "summary", "paper", "settings"]);
     let settings = settings.join(", ");
     for (name, summary) in policies {
         grid.push([name, summary, paper, &settings]);

@@ -41,7 +41,7 @@ fn list(terminal: &Terminal) -> Result<(), CliError> {
         let presets = presets.into_iter().map(document).collect();
         return terminal.json(&Document { schema: 1, presets });
     }
-    let mut grid = Grid::new(["preset", "what it is"]);
+    let mut grid = Grid::new(["preset", "description"]);
     for preset in &presets {
         grid.push([&preset.name, &preset.about]);
     }

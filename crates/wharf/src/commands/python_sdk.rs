@@ -53,7 +53,7 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Where a Python looks for packages.
+/// Where a Python searches for packages.
 fn packages_of(python: &Path) -> Result<PathBuf, CliError> {
     let shown = python.display();
     let output = Command::new(python).args(["-c", ASK]).output();

@@ -134,7 +134,7 @@ pub(super) fn shims(args: &ShimsArgs, terminal: &Terminal) -> Result<Exit, CliEr
         }
     }
     shims::link(&args.folder).map_err(|error| CliError::write(&args.folder, error))?;
-    terminal.note(&format!("put {} before the others in PATH", args.folder.display()));
+    terminal.note(&format!("add {} to the beginning of PATH", args.folder.display()));
     Ok(Exit::Ok)
 }
 

@@ -1,4 +1,4 @@
-//! `wharf step`: how far a trainer has come, and whether it is to go on.
+//! `wharf step`: how far a trainer has come, and whether it is to continue.
 
 use wharf_worker::{StepAnswer, StepReport, tell_step};
 

@@ -122,7 +122,7 @@ fn told(path: &Path, problem: Problem) -> CliError {
     problem.hint.into_iter().fold(error, CliError::hint)
 }
 
-/// Reads every section, and goes on after what is wrong.
+/// Reads every section, and continues after what is wrong.
 fn sections(node: &Node, problems: &mut Vec<Problem>) -> Vec<Said> {
     let keys = keys::all();
     let names: Vec<&str> = ROLES.into_iter().chain([CLIENT]).collect();
@@ -228,7 +228,7 @@ fn path(node: &Node, key: &Key, text: &str) -> Result<String, Problem> {
     }
 }
 
-/// Lets the command line's own parser look at them.
+/// Lets the command line's own parser check them.
 fn check_values(node: &Node, key: &Key, arg: &str, values: &[String]) -> Result<(), Problem> {
     let option = key.name.replace('_', "-");
     let command = if key.section == CLIENT { "jobs" } else { key.section };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told() {
+    fn every_problem_is_reported() {
         let errors = ConfigFile::parse(Path::new("f"), "[head]\na = 1\nb = 2\n[x]\n").unwrap_err();
         assert_eq!(errors.len(), 3);
     }

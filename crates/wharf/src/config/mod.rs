@@ -80,7 +80,7 @@ fn is_home_given(matches: &ArgMatches) -> bool {
         && matches!(matches.value_source("home"), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-/// Lets clients know what the file says where they would ask the environment. Daemons know their own sections only, and a
+/// Lets clients know what the file states where they would ask the environment. Daemons know their own sections only, and a
 /// folder that is named means the head in it.
 pub(crate) fn hand_to_clients(parsed: &Parsed) {
     let is_daemon = matches!(
@@ -233,7 +233,7 @@ fn defaulted(arg: Arg, value: &Defaults<'_>) -> Arg {
     }
 }
 
-/// Says which file is in force, and warns of secrets that are none.
+/// States which file is in force, and warns of secrets that are none.
 pub(crate) fn tell(parsed: &Parsed, terminal: &Terminal) {
     let Some(file) = &parsed.file else { return };
     let section = match parsed.cli.command {

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_is_told_once_with_causes_and_hints() {
+    fn error_is_reported_once_with_causes_and_hints() {
         let full = io::Error::other("no space left on device");
         let error = CliError::write(Path::new("out/jobs.csv"), full).hint("free some space");
         assert_eq!(

@@ -12,7 +12,7 @@ use crate::output::grid::Grid;
 use crate::output::progress::Progress;
 use crate::output::style::Styles;
 
-/// Where a command speaks.
+/// The outputs of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
     /// The form of the data on standard output.

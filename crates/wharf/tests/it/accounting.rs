@@ -23,7 +23,7 @@ fn causes(job: &Value) -> Vec<String> {
 }
 
 #[test]
-fn causes_are_told_apart_shown_and_found_again() {
+fn causes_are_distinguished_shown_and_found_again() {
     needs!(MEMORY_CGROUP);
     let cluster = Cluster::new();
     let _head = cluster.head();
@@ -62,7 +62,7 @@ fn causes_are_told_apart_shown_and_found_again() {
     assert!(table.starts_with("job,name,user,phase,") && table.contains("launch"), "{table}");
     assert_eq!(json(&cluster, &["jobs", "--until", "1h"])["jobs"], Value::Array(vec![]));
 
-    // One that failed waits before it is run again, and says so.
+    // One that failed waits before it is run again, and reports this.
     cluster.say(&[
         "submit",
         "--retries",

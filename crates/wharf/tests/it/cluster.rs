@@ -44,7 +44,7 @@ impl Cluster {
     }
 
     pub(crate) fn worker(&self, node: &str) -> Daemon {
-        self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "has let this worker in")
+        self.daemon(&["worker", "--node", node, "--devices", "v100:4"], "accepted this worker")
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Output {
@@ -118,7 +118,7 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
 
     head.kill();
     let _head = cluster.head();
-    worker.wait_for("has let this worker in");
+    worker.wait_for("accepted this worker");
     assert!(cluster.say(&["jobs"]).contains("running"), "the journal knows it");
 
     worker.kill();
@@ -134,7 +134,7 @@ fn running_jobs_survive_the_death_of_head_and_worker() {
 }
 
 #[test]
-fn a_shell_trainer_tells_steps_and_is_told_to_stop() {
+fn shell_trainer_reports_steps_and_receives_a_stop() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");
@@ -181,7 +181,7 @@ fn elements_of_arrays_have_names() {
 }
 
 #[test]
-fn a_job_that_cannot_be_started_says_why() {
+fn job_that_cannot_start_has_a_reason() {
     let cluster = Cluster::new();
     let mut head = cluster.head();
     let _worker = cluster.worker("only");
@@ -225,7 +225,7 @@ fn network_interface_that_a_node_lacks_is_reported_by_worker_and_job() {
 }
 
 #[test]
-fn what_cannot_be_is_told_clearly() {
+fn invalid_input_is_rejected_with_a_clear_error() {
     let cluster = Cluster::new();
     let alone = cluster.run(&["jobs"]);
     assert_eq!(alone.status.code(), Some(3));
@@ -238,8 +238,7 @@ fn what_cannot_be_is_told_clearly() {
 
     // What no node can hold is reported at submission; what only waits for others is not.
     let _worker = cluster.worker("only");
-    let reason =
-        "cannot run as things are: needs 8 devices, the working nodes have 4 that it may use together";
+    let reason = "cannot start on the current nodes: needs 8 devices, the working nodes have 4 that it may use together";
     let taken = cluster.run(&["submit", "--gang", "8", "--", "true"]);
     let told = String::from_utf8_lossy(&taken.stderr).into_owned();
     assert!(taken.status.success() && told.contains(&format!("warning: job 0 waits: {reason}")), "{told}");

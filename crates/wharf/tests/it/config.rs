@@ -110,7 +110,7 @@ fn first_file_that_exists_is_in_force() {
 }
 
 #[test]
-fn wrong_file_is_told_whole_and_stops_what_goes_by_it() {
+fn wrong_file_is_reported_whole_and_stops_what_goes_by_it() {
     let sandbox = Sandbox::new();
     sandbox.write("c.toml", "[head]\nlisen = 'x'\nlisten = 'x'\n[worker]\ntoken = 's3cret'\n");
     let told = wharf(&sandbox, &[], "config check c.toml").fails(2);

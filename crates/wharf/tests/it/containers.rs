@@ -30,7 +30,7 @@ fn example(cluster: &Cluster, name: &str) -> PathBuf {
 
 fn worker(cluster: &Cluster, more: &[&str]) -> Daemon {
     let words = [&["worker", "--node", "only", "--devices", "cpu:8"], more].concat();
-    cluster.daemon(&words, "has let this worker in")
+    cluster.daemon(&words, "accepted this worker")
 }
 
 fn say(cluster: &Cluster, folder: &Path, words: &[&str]) -> String {
@@ -178,7 +178,7 @@ fn example_crius_worker_profiles_in_a_container_that_stays() {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(read("profile_result/wide_resnet-64"), "batch 64: pass 2 of this node\n");
 
-    // A command that is cancelled ends within, and the container goes on; so it does when head and worker are killed.
+    // A command that is cancelled ends within, and the container continues; so it does when head and worker are killed.
     let gate = folder.join("passes/gate");
     let script = "echo $$ > passes/up; while ! [ -e passes/gate ]; do sleep 0.05; done; exit 6";
     let job = read("job.yaml");
@@ -192,7 +192,7 @@ fn example_crius_worker_profiles_in_a_container_that_stays() {
     };
     begin();
     assert_eq!(cluster.say(&["exec", "1", "--", "cat", "/etc/image"]), "inside\n");
-    // A command beside a task begins where the task did, in a container of the node, too.
+    // A command in a task begins where the task did, in a container of the node, too.
     assert_eq!(cluster.say(&["exec", "1", "--", "ls", "passes/up"]), "passes/up\n");
     cluster.say(&["cancel", "1"]);
     cluster.run(&["submit", "--wait", "--after-any", "1", "--", "true"]);

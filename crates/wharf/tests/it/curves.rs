@@ -25,7 +25,7 @@ fn head(cluster: &Cluster) -> Daemon {
 }
 
 fn worker(cluster: &Cluster, node: &str) -> Daemon {
-    cluster.daemon(&["worker", "--node", node, "--devices", "v100:1"], "has let this worker in")
+    cluster.daemon(&["worker", "--node", node, "--devices", "v100:1"], "accepted this worker")
 }
 
 /// Submits a trainer and returns its number.
@@ -119,7 +119,7 @@ fn curve_is_unbroken_through_requeue_preemption_node_loss_and_head_restart() {
     cluster.say(&["requeue", &broken]);
     until_done(&cluster, &broken, 100.0);
 
-    // The head dies while the trainer goes on.
+    // The head dies while the trainer continues.
     first_head.kill();
     let _head = head(&cluster);
     until_done(&cluster, &broken, 150.0);

@@ -24,7 +24,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn only_those_with_tokens_are_let_in_and_tricks_find_nothing() {
+fn requests_without_tokens_and_path_tricks_are_rejected() {
     needs!(PYTHON);
     run("served.py", &[]);
 }

@@ -37,7 +37,7 @@ fn demo_runs_real_jobs_with_preemptions_and_writes_a_report() {
     let texts: Vec<String> =
         log.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
     assert_eq!(texts.iter().filter(|text| text.contains("done: ")).count(), 5, "{texts:?}");
-    // A job that was pushed aside goes on where it was; on a busy machine it may not have begun.
+    // A job that was pushed aside continues where it was; on a busy machine it may not have begun.
     for text in &texts {
         let number = |line: &str| line.strip_prefix("iteration ")?.split('/').next()?.parse::<u32>().ok();
         let iterations: Vec<u32> = text.lines().filter_map(number).collect();
@@ -47,7 +47,7 @@ fn demo_runs_real_jobs_with_preemptions_and_writes_a_report() {
 }
 
 #[test]
-fn interrupted_demo_leaves_nothing_behind() {
+fn interrupted_demo_cleans_up() {
     let marked = Marked::new();
     let mut demo = marked.start(&["demo", "--jobs", "4"]);
     demo.wait_for("runs on");
@@ -58,7 +58,7 @@ fn interrupted_demo_leaves_nothing_behind() {
 }
 
 #[test]
-fn demo_without_python_says_what_to_do() {
+fn demo_without_python_has_a_hint() {
     let marked = Marked::new();
     let said = marked.command(&["demo"]).env("PATH", marked.path("tmp")).output().unwrap();
     assert_eq!(said.status.code(), Some(3));

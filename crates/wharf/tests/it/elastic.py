@@ -3,7 +3,7 @@
 The global batch is divided among the devices, and what they find is added up without rounding (`math.fsum`), so that the curve is
 the same on any number of them. The losses of all iterations are part of the checkpoint.
 
-Arguments: a folder, and without Wharf the iterations to make. With Wharf it goes on until the file `until` in that folder says where
+Arguments: a folder, and without Wharf the iterations to make. With Wharf it continues until the file `until` in that folder states where
 to end; each start is told in the pipe `given`, each iteration in the file `iterations`.
 """
 

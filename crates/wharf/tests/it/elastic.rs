@@ -223,7 +223,7 @@ fn stored_curve_is_whole(marked: &Marked, curve: &[Value]) {
     assert!(runs.len() >= 9, "{runs:?}");
 }
 
-/// The history says what was changed, and for whom.
+/// The history states what was changed, and for whom.
 fn tells_why(shown: &Value) {
     let history = shown["history"].as_array().unwrap();
     let told: Vec<&str> = history.iter().filter_map(|entry| entry["text"].as_str()).collect();

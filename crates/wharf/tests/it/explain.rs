@@ -39,7 +39,7 @@ fn waits_have_reasons_and_the_jobs_that_went_first() {
 }
 
 #[test]
-fn preemptions_and_lost_nodes_say_why() {
+fn preemptions_and_lost_nodes_have_reasons() {
     let sandbox = Sandbox::new();
     sandbox.write("pair.csv", "job_id,submit_s,devices,duration_s\nlong,0,1,100\nshort,20,1,10\n");
     let preempted = "sim --trace pair.csv --cluster 1x1 --policy srtf --set restart_s=10 --set min_run_s=0";
@@ -60,7 +60,7 @@ fn preemptions_and_lost_nodes_say_why() {
             0s  it is submitted
             0s  it runs on gpu-0:0
            50s  node gpu-0 was lost
-           50s  waits: cannot run as things are: needs 1 device, the working nodes have 0 that it may use together
+           50s  waits: cannot start on the current nodes: needs 1 device, the working nodes have 0 that it may use together
          1m 0s  it runs on gpu-0:0
         2m 40s  it is finished
     ");

@@ -205,7 +205,7 @@ fn full_disk_for_a_file() {
 
 /// A limit on the size of files stands in for a disk that fills up half-way.
 #[test]
-fn full_disk_for_results_leaves_nothing_behind() {
+fn full_disk_for_results_cleans_up() {
     let sandbox = Sandbox::new();
     sandbox.wharf("trace generate --jobs 500 --to big.csv").ok();
     for out in ["out", "new/out"] {

@@ -11,7 +11,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
+fn explain_shows_jobs_ahead_remedies_and_expected_start() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");
@@ -64,7 +64,7 @@ fn a_waiting_job_is_told_who_is_ahead_what_would_help_and_when_it_starts() {
 }
 
 #[test]
-fn the_past_done_over_again_is_what_it_was() {
+fn simulated_past_equals_the_actual_run() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("only");
@@ -108,7 +108,7 @@ fn the_least_number_of_nodes_is_found_with_its_price() {
     assert_eq!(tight["answers"][0]["price_per_hour"], 20.0 * nodes(&tight, 0) as f64);
     assert_eq!(tight["answers"][1]["price_per_hour"], Value::Null);
     assert!(tight["answers"][0]["reached_s"]["p95_wait"].as_f64().unwrap() <= 60.0);
-    // Of several types, the built-in profile says how fast they are; of one, jobs run as they say.
+    // Of several types, the built-in profile states how fast they are; of one, jobs run as they say.
     let speed = |index: usize| tight["answers"][index]["relative_speed"].as_f64().unwrap();
     assert!(speed(0) > 1.3 && (speed(1) - 1.0).abs() < 1e-9, "{tight}");
     let words = ["size", "--trace", trace, "--node", "a100:8", "--node", "v100:8", "--target", "avg_jct=30h"];

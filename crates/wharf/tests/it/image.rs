@@ -259,7 +259,7 @@ fn a_container_becomes_an_image_with_its_author_and_message() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_remedy() {
+fn missing_component_is_named_with_a_hint() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path().join("rootfs")).unwrap();
     let home = sandbox.path().display().to_string();
@@ -285,11 +285,11 @@ fn what_is_missing_is_named_with_its_remedy() {
 }
 
 #[test]
-fn an_interruption_ends_the_tool_and_leaves_nothing_behind() {
+fn interrupted_tool_ends_and_cleans_up() {
     let yard = Shipyard::new();
     fs::create_dir_all(yard.path("files/bin")).unwrap();
     fs::create_dir(yard.path("tools")).unwrap();
-    // A tar that takes for ever, and a child of its own.
+    // A tar that takes indefinitely, and a child of its own.
     let tar = yard.sandbox.write(
         "tools/tar",
         "#!/bin/sh\nsleep 1000 & echo $$ $! > ../pids.part; mv ../pids.part ../pids; wait\n",

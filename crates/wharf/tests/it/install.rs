@@ -159,7 +159,7 @@ fn services_are_as_systemd_wants_them() {
     sandbox.wharf("install head --root root").ok();
     sandbox.wharf("install worker --root root").ok();
     let root = sandbox.path().join("root");
-    // What it looks for beside: the targets that every system has.
+    // What it searches for beside: the targets that every system has.
     let units = root.join("usr/lib/systemd/system");
     fs::create_dir_all(&units).unwrap();
     for target in

@@ -28,7 +28,7 @@ fn interrupt(sandbox: &Sandbox, words: &str, signal: Signal) -> (Option<i32>, St
 }
 
 #[test]
-fn interrupted_simulation_leaves_nothing_behind() {
+fn interrupted_simulation_cleans_up() {
     let sandbox = Sandbox::new();
     sandbox.wharf("trace generate --jobs 20000 --load 3 --devices 64 --to big.csv").ok();
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
@@ -39,7 +39,7 @@ fn interrupted_simulation_leaves_nothing_behind() {
 }
 
 #[test]
-fn interrupted_generation_leaves_nothing_behind() {
+fn interrupted_generation_cleans_up() {
     let sandbox = Sandbox::new();
     let words = "trace generate --jobs 1000000 --to big.csv";
     assert_eq!(interrupt(&sandbox, words, Signal::SIGINT), (Some(130), "interrupted\n".to_owned()));

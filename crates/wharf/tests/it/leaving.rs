@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use crate::cluster::{Cluster, write};
 
-const READY: &str = "has let this worker in";
+const READY: &str = "accepted this worker";
 
 #[test]
 fn worker_that_has_nothing_to_do_leaves_and_is_gone() {
@@ -22,14 +22,14 @@ fn worker_that_has_nothing_to_do_leaves_and_is_gone() {
     let all = cluster.say(&["nodes", "--all", "--output", "plain"]);
     assert!(all.contains("brief\tgone") && all.contains("it was idle for 1 s"), "{all}");
 
-    // It may come back, as another machine; who comes for nothing says so.
+    // It may come back, as another machine; who comes for nothing states this.
     let mut worker = cluster.daemon(&[&words[..], &["--leave-when-idle", "100ms"]].concat(), READY);
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     assert!(cluster.say(&["nodes", "--all", "--output", "plain"]).contains("no job came within 0 s"));
 }
 
 #[test]
-fn jobs_of_a_worker_that_is_told_to_end_move_on() {
+fn jobs_of_a_leaving_worker_move() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker =
@@ -41,7 +41,7 @@ fn jobs_of_a_worker_that_is_told_to_end_move_on() {
     assert_eq!(std::fs::read_to_string(&begun).unwrap(), "left\n");
     let _right = worker("right");
     kill(Pid::from_raw(left.child.id().cast_signed()), Signal::SIGTERM).unwrap();
-    assert_eq!(std::fs::read_to_string(&begun).unwrap(), "right\n", "it goes on there");
+    assert_eq!(std::fs::read_to_string(&begun).unwrap(), "right\n", "it continues there");
     assert_eq!(left.child.wait().unwrap().code(), Some(143));
     let nodes = cluster.say(&["nodes", "--all", "--output", "plain"]);
     assert!(nodes.contains("left\tgone") && nodes.contains("right\tup"), "{nodes}");

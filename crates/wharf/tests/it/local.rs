@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::marked::Marked;
 
 #[test]
-fn detached_cluster_serves_until_it_is_stopped_and_goes_on_later() {
+fn detached_cluster_serves_until_it_is_stopped_and_continues_later() {
     let marked = Marked::new();
     let start = ["local", "--detach", "--worker", "v100:2", "--worker", "big=a40:4"];
     marked.say(&start);
@@ -43,7 +43,7 @@ fn detached_cluster_serves_until_it_is_stopped_and_goes_on_later() {
 }
 
 #[test]
-fn interrupted_cluster_gives_grace_and_leaves_nothing_behind() {
+fn interrupted_cluster_gives_grace_and_cleans_up() {
     let marked = Marked::new();
     let mut local = marked.start(&["local", "--worker", "cpu:1"]);
     local.wait_for("Ctrl-C stops it");

@@ -68,7 +68,7 @@ impl Marked {
         serde_json::from_str(&self.say(&[words, &["--output", "json"]].concat())).unwrap()
     }
 
-    /// A command that goes on, with what it says on standard error.
+    /// A command that continues, with what it says on standard error.
     pub(crate) fn start(&self, words: &[&str]) -> Going {
         let mut child = self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -122,7 +122,7 @@ impl Drop for Marked {
     }
 }
 
-/// A command that goes on.
+/// A command that continues.
 pub(crate) struct Going {
     child: Child,
     stderr: BufReader<ChildStderr>,

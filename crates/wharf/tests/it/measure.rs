@@ -40,7 +40,7 @@ fn count(document: &Value, kind: &str, what: &str) -> u64 {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_to_do() {
+fn unmeasurable_model_is_refused_with_a_hint() {
     let sandbox = Sandbox::new();
     sandbox.write("model.py", MODEL);
     // Without its libraries a Python has no JAX, whatever is installed.
@@ -125,7 +125,7 @@ fn measurements_are_kept_and_not_taken_twice() {
 
 /// What is measured again counts, also where it is slower; and so does what was edited.
 #[test]
-fn what_is_measured_anew_replaces_what_there_was() {
+fn new_measurement_replaces_the_old_one() {
     needs!(JAX);
     let python = python_with_jax();
     let sandbox = Sandbox::new();
@@ -150,7 +150,7 @@ fn what_is_measured_anew_replaces_what_there_was() {
         0
     );
 
-    // The entry says what the measurement does, as if the first had been a quick one.
+    // The entry states what the measurement does, as if the first had been a quick one.
     let entry = |sandbox: &Sandbox| {
         json(sandbox, "profile show lab.db --model model.small")["entries"][0]["iterations_per_s"]
             .as_f64()

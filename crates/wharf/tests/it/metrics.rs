@@ -156,7 +156,7 @@ fn runs_that_are_cut_off_count_up_to_the_cut() {
     let trace = "job_id,submit_s,devices,duration_s,deadline_s\n\
                  a,0,2,1000,20000\nb,0,2,3000,5000\nc,0,2,3000,100\nd,100,4,10000,1e6\nlater,9000,1,10,1e6\n";
     sandbox.write("cut.csv", trace);
-    // Rounds of 300 s under Blox's rules: a and b hold the four devices, c follows a at 1200, and the run is over at 2100.
+    // Rounds of 300 s under Blox's rules: a and b hold the four devices, c follows a at 1200, and the run has ended at 2100.
     let blox = run(&sandbox, "--trace cut.csv --cluster 1x4 --policy fifo --preset blox --rounds 7");
     let expected = [
         ("jobs", count(5)),

@@ -1,6 +1,6 @@
 //! `docs/migration.md`: every command of Wharf that it shows is executed here, and none is executed that it does not show.
 //!
-//! A command is shown with names in the place of files and jobs, and sometimes without its arguments: each row has what stands in their place, and
+//! A command is shown with names instead of files and jobs, and sometimes without its arguments: each row has what stands in their place, and
 //! what is added. What needs a machine that a test does not have is checked without being done (`--dry-run`), or only read (`--help`).
 
 use std::collections::BTreeSet;
@@ -215,7 +215,7 @@ fn commands_for_users_of_slurm_work_on_a_cluster() {
     lab.write("limits.toml", "[default.user]\njobs = 100\n");
     let _head = lab.cluster.head();
     let worker = ["worker", "--node", "n1", "--devices", "cpu:4"];
-    let _worker = lab.cluster.daemon(&worker, "has let this worker in");
+    let _worker = lab.cluster.daemon(&worker, "accepted this worker");
     lab.cluster.say(&["submit", "--gang", "4", "--", "sleep", "600"]);
     crate::exec::until("the job to run", || lab.cluster.say(&["jobs"]).contains("running"));
     lab.execute_all(SLURM);

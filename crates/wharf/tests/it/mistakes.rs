@@ -64,7 +64,7 @@ const MISTAKES: &[Mistake] = &[
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_cause_and_its_fix() {
+fn every_mistake_is_reported_with_its_cause_and_its_fix() {
     let sandbox = Sandbox::new();
     sandbox.write("late.csv", "job_id,submit_s,devices,iterations,iteration_ms\na,240179,1,100,1000\n");
     sandbox.write(
@@ -84,18 +84,18 @@ fn every_mistake_is_told_with_its_cause_and_its_fix() {
 }
 
 #[test]
-fn mistakes_that_only_a_cluster_can_see_are_told_word_by_word() {
+fn mistakes_that_only_a_cluster_can_see_are_reported_word_by_word() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker = ["worker", "--node", "only", "--devices", "cpu:4"];
-    let _worker = cluster.daemon(&worker, "has let this worker in");
+    let _worker = cluster.daemon(&worker, "accepted this worker");
     let told = |words: &[&str]| {
         let output = cluster.command(words).current_dir(cluster.folder.path()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
 
     let (code, said) = told(&["submit", "--gang", "8", "--", "true"]);
-    let expected = "warning: job 0 waits: cannot run as things are: needs 8 devices, the working nodes have 4 that it may use together\n";
+    let expected = "warning: job 0 waits: cannot start on the current nodes: needs 8 devices, the working nodes have 4 that it may use together\n";
     assert_eq!((code, said.as_str()), (Some(0), expected));
 
     let words = ["sbatch", "--array=1-3", "--output=same.txt", "--wrap", "true"];

@@ -54,7 +54,7 @@ fn events_are_json_lines_in_order() {
     "#);
 }
 
-/// All files of a folder, without what tells how long the run took.
+/// All files of a folder, without what states how long the run took.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::sandbox::Sandbox;
 
-/// A program that answers whatever is asked with what stands in the place of `ANSWER`, an expression of Python.
+/// A program that answers whatever is asked with what stands instead of `ANSWER`, an expression of Python.
 const ANSWERING: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -71,7 +71,7 @@ fn the_example_preempts_and_has_settings() {
 }
 
 #[test]
-fn mistakes_end_a_simulation_and_say_what_was_wrong() {
+fn program_errors_end_a_simulation_with_a_message() {
     for (answer, told) in [
         (
             r#"json.dumps({"start": [{"job": 0, "placement": [{"node": 0, "devices": [0]}]}]})"#,
@@ -166,7 +166,7 @@ fn program_that_leaves_jobs_unfinished_fails_the_run() {
 }
 
 #[test]
-fn what_is_no_program_is_told() {
+fn policy_that_is_no_program_is_rejected() {
     let sandbox = Sandbox::new();
     sandbox.write("notes.txt", "no program");
     for (policy, told) in [

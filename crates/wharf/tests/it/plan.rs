@@ -10,7 +10,7 @@ fn json(sandbox: &Sandbox, line: &str) -> Value {
 }
 
 #[test]
-fn plans_are_ranked_and_say_why() {
+fn plans_are_ranked_with_reasons() {
     let sandbox = Sandbox::new();
     let document = json(&sandbox, "plan --model gpt-2.6b --batch 256 --gpus a40:8 --per-node 2 --top 100");
     let gang = &document["gangs"][0];
@@ -73,7 +73,7 @@ fn gradients_that_are_summed_meanwhile_take_less_time() {
 }
 
 #[test]
-fn a_sweep_tells_every_number_of_devices() {
+fn sweep_lists_every_number_of_devices() {
     let sandbox = Sandbox::new();
     let shown =
         sandbox.wharf("plan --model gpt-6.7b --gpus a100:16 --gpus h100:2 --sweep --output plain").ok();
@@ -97,7 +97,7 @@ fn a_sweep_tells_every_number_of_devices() {
 
 /// Twelve devices are a sweep's last number; thirteen replicas cannot share twelve samples.
 #[test]
-fn a_sweep_goes_on_where_samples_cannot_be_split() {
+fn a_sweep_continues_where_samples_cannot_be_split() {
     let sandbox = Sandbox::new();
     let line = "plan --model vit-b --batch 12 --gpus a40:13 --sweep";
     let shown = sandbox.wharf(&format!("{line} --output plain --out curves")).ok();
@@ -132,7 +132,7 @@ fn as_many_processes_are_started_as_there_are_devices() {
 
 /// The best plan for each number of stages; what no other beats is marked.
 #[test]
-fn cells_are_told_with_those_that_are_efficient() {
+fn cells_are_reported_with_those_that_are_efficient() {
     let sandbox = Sandbox::new();
     let line = "plan --model gpt-2.6b --batch 256 --gpus a40:8 --per-node 2 --sweep --cells --output plain";
     let shown = sandbox.wharf(line).ok();
@@ -164,7 +164,7 @@ fn a_sweep_becomes_a_table_and_plots() {
 
 /// A job on a real head that reports its steps; its times go into a database, and the planner knows them.
 #[test]
-fn what_jobs_took_is_learnt() {
+fn lengths_are_learned_from_finished_jobs() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let _worker = cluster.worker("left");
@@ -248,7 +248,7 @@ const HEADER: &str = "model,batch_size,device_type,devices,iterations_per_s,plan
 
 /// One of several ways to share out experts was run, and in one number of microbatches, not recorded which.
 #[test]
-fn what_was_measured_is_told_of_one_plan() {
+fn measurements_of_one_plan_are_shown() {
     let sandbox = Sandbox::new();
     sandbox.write("lab.csv", &format!("{HEADER}\nmoe-690m,64,a40,4,0.02,pp1.dp4.tp1\n"));
     let measured = |more: &str| {
@@ -278,7 +278,7 @@ fn what_was_measured_is_told_of_one_plan() {
 
 /// Whatever is estimated, what ran fits; and what is measured counts in which plans beat others.
 #[test]
-fn what_was_measured_fits_and_decides_what_is_efficient() {
+fn measured_plans_fit_and_decide_efficiency() {
     let sandbox = Sandbox::new();
     let refused = sandbox.wharf("plan --model gpt-2.6b --batch 16 --gpus a40:1").fails(3);
     assert!(
@@ -319,7 +319,7 @@ fn what_was_measured_fits_and_decides_what_is_efficient() {
 }
 
 #[test]
-fn everything_that_is_known_is_listed() {
+fn list_contains_all_models() {
     let sandbox = Sandbox::new();
     let listed = json(&sandbox, "plan --list");
     let models = listed["models"].as_array().unwrap();
@@ -452,7 +452,7 @@ fn crius_runs_jobs_on_a_real_head_as_the_planner_says() {
 }
 
 #[test]
-fn what_cannot_be_is_told_with_what_could() {
+fn invalid_choice_is_rejected_with_the_choices() {
     let sandbox = Sandbox::new();
     for (line, code, told) in [
         ("plan --model gpt-2.6x --gpus a40:8", 2, "`gpt` has no size `2.6x`; known are 125m"),

@@ -30,7 +30,7 @@ fn a_policy_is_replaced_while_jobs_run_and_outlasts_a_restart() {
     head.kill();
     let _head = cluster.head();
     let (policy, by) = decided(&cluster).pop().unwrap();
-    assert_eq!(policy, "srtf", "without `--policy` a head goes on as configured");
+    assert_eq!(policy, "srtf", "without `--policy` a head continues as configured");
     assert!(!by.is_empty() && !by.contains("command line"), "{by}");
     write(&gate, "go\n");
     assert_eq!(cluster.run(&["submit", "--wait", "--after-any", "0", "--", "true"]).status.code(), Some(0));

@@ -30,7 +30,7 @@ fn json(sandbox: &Sandbox, line: &str) -> Value {
 }
 
 #[test]
-fn import_says_what_was_new_changed_and_equal() {
+fn import_reports_new_changed_and_equal_entries() {
     let sandbox = sandbox();
     insta::assert_snapshot!(sandbox.wharf("profile import speeds.csv gavel.json --into lab.db").ok(), @r"
     new  changed  equal  prices
@@ -56,7 +56,7 @@ fn import_says_what_was_new_changed_and_equal() {
 }
 
 #[test]
-fn what_is_exported_can_be_imported() {
+fn exported_profile_can_be_imported() {
     let sandbox = sandbox();
     sandbox.wharf("profile import gavel.json --into lab.db").ok();
     for name in ["out.csv", "out.json", "out.db"] {
@@ -196,7 +196,7 @@ fn exact_cells_go_through_the_database() {
         ("profile query speeds.csv --model lm --batch-size 20 --hosts 1 --per-host 1", "no exact cells"),
         (
             "profile query speeds.csv --model lm --batch-size 20 --data-parallel",
-            "nothing is known of data parallelism",
+            "no data for data parallelism",
         ),
     ] {
         let told = sandbox.wharf(line).fails(3);
@@ -207,7 +207,7 @@ fn exact_cells_go_through_the_database() {
 }
 
 #[test]
-fn communication_is_told() {
+fn communication_is_reported() {
     let sandbox = sandbox();
     crius_folder(&sandbox);
     insta::assert_snapshot!(sandbox.wharf("profile comm arena -q").ok(), @r"
@@ -242,7 +242,7 @@ fn diff_has_ratios() {
 }
 
 #[test]
-fn built_in_profile_can_be_looked_at() {
+fn built_in_profile_can_be_inspected() {
     let sandbox = sandbox();
     let shown = sandbox.wharf("profile show").ok();
     assert!(shown.contains("resnet50") && shown.contains("h100"), "{shown}");
@@ -253,7 +253,7 @@ fn built_in_profile_can_be_looked_at() {
 }
 
 #[test]
-fn what_is_no_profile_is_told_with_a_hint() {
+fn malformed_profile_is_rejected_with_a_hint() {
     let sandbox = sandbox();
     sandbox.write("notes.txt", "speeds\n");
     for line in [
@@ -277,7 +277,7 @@ b,0,1,100,,lm,20,k80
 ";
 
 #[test]
-fn a_profile_says_how_fast_jobs_are_in_simulations() {
+fn profile_sets_speeds_of_simulated_jobs() {
     let sandbox = sandbox();
     sandbox.write("untold.csv", UNTOLD);
     let run = "sim --cluster v100:1x1,k80:1x1 --policy fifo --set restart_s=0";

@@ -15,7 +15,7 @@ const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ray-m
 /// Long enough for a busy machine to start Ray.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A driver that says that it is up, waits for a word, runs a task on every node, and fails in its own way.
+/// A driver that states that it is up, waits for a word, runs a task on every node, and fails in its own way.
 const DRIVER: &str = "\
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -42,7 +42,7 @@ impl Rays {
         Self::with(Marked::new(), nodes, &[ray])
     }
 
-    /// Workers that look for programs in these folders first.
+    /// Workers that search for programs in these folders first.
     fn with(marked: Marked, nodes: usize, folders: &[&Path]) -> Self {
         let search = std::env::var_os("PATH").unwrap_or_default();
         let all = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&search));
@@ -65,7 +65,7 @@ impl Rays {
         self.marked.command(words).env("PATH", &self.path).output().unwrap().status.code()
     }
 
-    /// Waits until something is so; tells what the job said where it is not.
+    /// Waits until something is so; states what the job said where it is not.
     #[track_caller]
     fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let begin = Instant::now();
@@ -74,7 +74,7 @@ impl Rays {
                 return found;
             }
             assert!(begin.elapsed() < PATIENCE, "waited for {what}: {}", self.say(&["jobs", "--all"]));
-            // What is looked at is outside of this process and cannot tell.
+            // What is checked is outside of this process and cannot tell.
             std::thread::park_timeout(Duration::from_millis(100));
         }
     }
@@ -294,7 +294,7 @@ fn a_cluster_lives_in_podman() {
 }
 
 #[test]
-fn without_ray_it_says_what_is_missing() {
+fn missing_ray_is_reported() {
     let marked = Marked::new();
     marked.say(&["local", "--detach", "--worker", "cpu:1"]);
     std::fs::write(marked.path("job.yaml"), "command: 'true'\nlauncher: ray\nray: {program: /no/such/ray}\n")

@@ -164,7 +164,7 @@ fn jobs_have_their_image_pulled_once() {
     let apptainer = wharf_testing::component::apptainer().unwrap().display().to_string();
     command.env("HOME", yard.path("")).env_remove("XDG_CONFIG_HOME");
     command.env("PATH", yard.with_apptainer(&apptainer));
-    let _worker = Daemon::start(&mut command, "has let this worker in");
+    let _worker = Daemon::start(&mut command, "accepted this worker");
     for (runtime, first) in [("podman", 0), ("apptainer", 5)] {
         let before = registry.said().len();
         let said = jobs(&cluster, &name, runtime, first);

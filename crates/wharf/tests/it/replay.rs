@@ -17,7 +17,7 @@ fn trace(jobs: &[(f64, u32, f64)]) -> String {
 }
 
 #[test]
-fn dry_run_tells_plan_and_prediction_and_starts_nothing() {
+fn dry_run_prints_plan_and_prediction_without_starting() {
     let marked = Marked::new();
     std::fs::write(marked.path("trace.csv"), trace(&[(0.0, 1, 3600.0), (600.0, 2, 1800.0)])).unwrap();
     let replay =
@@ -104,7 +104,7 @@ fn replay_stops_after_its_rounds_and_writes_a_report() {
 }
 
 #[test]
-fn interrupted_replay_leaves_nothing_behind() {
+fn interrupted_replay_cleans_up() {
     let marked = Marked::new();
     std::fs::write(marked.path("trace.csv"), trace(&[(0.0, 1, 600.0), (0.1, 2, 600.0)])).unwrap();
     let words =

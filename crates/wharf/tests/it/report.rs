@@ -64,7 +64,7 @@ fn a_page_is_made_from_folders_as_from_the_run_itself() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_nothing_is_written() {
+fn unreadable_file_is_named_and_nothing_is_written() {
     let sandbox = with_runs();
     let run = sandbox.names("seed-1")[0].clone();
     let digest = format!("seed-1/{run}/run.json");

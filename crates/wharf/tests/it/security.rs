@@ -89,7 +89,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
+fn init_creates_private_files_once_and_renews_on_request() {
     let cluster = Cluster::new();
     let home = cluster.folder.path();
     let first = cluster.say(&["head", "init", "--host", "node1", "--output", "json"]);
@@ -135,7 +135,7 @@ fn init_makes_private_files_once_and_renews_only_what_it_is_asked_to() {
 }
 
 #[test]
-fn strangers_are_refused_and_told_the_way_in() {
+fn requests_without_token_are_refused_with_a_hint() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
     let _heads = [cluster.head(), other.head()];
 
@@ -348,10 +348,10 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
     let lost = cluster.far_worker(far.path(), "n7", None).output().unwrap();
     assert!(stderr(&lost).contains("--join-token-file"), "{}", stderr(&lost));
     let mut worker =
-        Daemon::start(&mut cluster.far_worker(far.path(), "n7", Some(&join)), "has let this worker in");
+        Daemon::start(&mut cluster.far_worker(far.path(), "n7", Some(&join)), "accepted this worker");
     assert_eq!(mode(&far.path().join("workers/n7/identity.json")), 0o600);
     worker.kill();
-    let worker = Daemon::start(&mut cluster.far_worker(far.path(), "n7", None), "has let this worker in");
+    let worker = Daemon::start(&mut cluster.far_worker(far.path(), "n7", None), "accepted this worker");
     cluster.say(&["submit", "--wait", "--gang", "4", "--", "true"]);
 
     // Another machine cannot be the same node with the same token, but with a token for that very node.
@@ -368,7 +368,7 @@ fn worker_joins_once_and_needs_no_token_afterwards() {
     let other = cluster.far_worker(impostor.path(), "n8", Some(&again)).output().unwrap();
     assert!(stderr(&other).contains("may join as `n7`, not as `n8`"), "{}", stderr(&other));
     let replaced =
-        Daemon::start(&mut cluster.far_worker(impostor.path(), "n7", Some(&again)), "has let this worker in");
+        Daemon::start(&mut cluster.far_worker(impostor.path(), "n7", Some(&again)), "accepted this worker");
     let old = cluster.far_worker(far.path(), "n7", None).output().unwrap();
     assert!(stderr(&old).contains("certificate was revoked"), "{}", stderr(&old));
 
@@ -474,14 +474,14 @@ fn secrets_show_nowhere() {
     let may_hold = ["token", "worker-token", "daemon.token", "workers/only/identity.json"]
         .map(|name| cluster.path(name));
     let all = files(cluster.folder.path());
-    assert!(all.iter().any(|(path, _)| path.ends_with("journal.sqlite")), "the journal is looked at");
+    assert!(all.iter().any(|(path, _)| path.ends_with("journal.sqlite")), "the journal is checked");
     for (path, bytes) in all.iter().filter(|(path, _)| !may_hold.contains(path)) {
         assert!(!shows(bytes), "{} holds a secret", path.display());
     }
 }
 
 #[test]
-fn head_that_others_can_reach_says_how_to_join() {
+fn head_on_a_public_address_prints_how_to_join() {
     let cluster = Cluster::new();
     let listen = format!("0.0.0.0:{}", cluster.port);
     let mut head = cluster.daemon(&["head", "--listen", &listen], "listens on 0.0.0.0");

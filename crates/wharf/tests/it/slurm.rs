@@ -27,7 +27,7 @@ impl Lab {
     /// Starts the worker of a node, also again.
     pub(crate) fn worker(&self, node: &str) -> Daemon {
         let words = ["worker", "--node", node, "--devices", "cpu:4", "--feature", "ib"];
-        self.cluster.daemon(&words, "has let this worker in")
+        self.cluster.daemon(&words, "accepted this worker")
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Output {
@@ -67,7 +67,7 @@ impl Lab {
         self.cluster.pipe(name)
     }
 
-    /// What squeue says of a job, also when it is over.
+    /// What squeue says of a job, also when it has ended.
     pub(crate) fn state(&self, id: &str) -> String {
         self.say(&["squeue", "-h", "-r", "-t", "all", "-j", id, "-o", "%T %r"]).trim().to_owned()
     }
@@ -240,7 +240,7 @@ fn jobs_are_held_released_requeued_signalled_and_cancelled() {
     std::fs::read(&started).unwrap();
     write(&gate, "go\n");
     lab.until("a job that ran again", &id, "COMPLETED None");
-    assert_eq!(lab.read(&format!("again-{id}.txt")), "restart 1\nover\n", "the file was begun anew");
+    assert_eq!(lab.read(&format!("again-{id}.txt")), "restart 1\nover\n", "the file was truncated");
     let once = lab.submit(&["--no-requeue", "-o", "/dev/null"], &format!("read line < {}", gate.display()));
     lab.until("a job that runs", &once, "RUNNING None");
     let refused = lab.run(&["scontrol", "requeue", &once]);

@@ -30,13 +30,13 @@ fn limits_and_names_of_jobs_change_while_they_wait_and_run() {
     // A restarted head knows.
     lab.daemons[0].kill();
     lab.daemons[0] = lab.cluster.head();
-    lab.daemons[1].wait_for("has let this worker in");
-    lab.daemons[2].wait_for("has let this worker in");
+    lab.daemons[1].wait_for("accepted this worker");
+    lab.daemons[2].wait_for("accepted this worker");
     assert_eq!(limit(&lab, &held), "UNLIMITED after");
     lab.say(&["scontrol", "release", &held]);
     std::fs::read(&started).unwrap();
     lab.until("a job that runs", &held, "RUNNING None");
-    // Slurm counts in minutes: how such a limit ends a job is looked at with a clock that does not take them.
+    // Slurm counts in minutes: how such a limit ends a job is checked with a clock that does not take them.
     lab.say(&["scontrol", "update", &format!("jobid={held}"), "TimeLimit=0:01"]);
     assert_eq!(limit(&lab, &held), "1:00 after");
     write(&gate, "go\n");
@@ -139,7 +139,7 @@ fn devices_of_a_client_that_is_gone_are_given_back() {
 fn scripts_have_the_gpus_they_ask_for() {
     let lab = Lab::new();
     let words = ["worker", "--node", "g1", "--devices", "v100:4", "--cpus", "16"];
-    let _gpus = lab.cluster.daemon(&words, "has let this worker in");
+    let _gpus = lab.cluster.daemon(&words, "accepted this worker");
     let body = "echo $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $SLURM_GPUS_ON_NODE ${SLURM_GPUS-none} ${SLURM_GPUS_PER_TASK-none}";
     for (options, expected) in [
         (&["--gres=gpu:2"][..], "0,1 0,1 2 none none"),

@@ -42,7 +42,7 @@ impl Both {
         for node in NODES {
             let devices = if gpus == 0 { format!("cpu:{CPUS}") } else { format!("v100:{gpus}") };
             let words = ["worker", "--node", node, "--devices", &devices, "--cpus", "4"];
-            daemons.push(wharf.daemon(&words, "has let this worker in"));
+            daemons.push(wharf.daemon(&words, "accepted this worker"));
         }
         let folder = |_| tempfile::tempdir().unwrap();
         Self { slurm, _daemons: daemons, wharf, folders: [0, 1].map(folder) }
@@ -214,7 +214,7 @@ fn states_and_names_of_variables_are_slurms() {
     }
 }
 
-/// What scripts and their steps see of GPUs; a step's program is whose the script is. On a busy machine srun says that it waits.
+/// What scripts and their steps see of GPUs; a step's program is whose the script is. On a busy machine srun states that it waits.
 const GPUS: &str = r#"#!/bin/bash
 names='CUDA_VISIBLE_DEVICES SLURM_JOB_GPUS SLURM_GPUS_ON_NODE SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK'
 show="for name in $names SLURM_STEP_GPUS SLURM_NTASKS SLURM_NNODES; do eval echo \$SLURM_PROCID \$name=\\\${\$name-unset}; done"
@@ -234,7 +234,7 @@ const WITH_GPUS: &[&[&str]] = &[
 ];
 
 #[test]
-fn gpus_are_told_of_as_slurm_does() {
+fn gpus_are_shown_as_in_slurm() {
     needs!(SLURM);
     let both = Both::with(4);
     for (index, options) in WITH_GPUS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A batch script with steps while the head and the workers of its nodes are killed and started again: it goes on, ends as it
+//! A batch script with steps while the head and the workers of its nodes are killed and started again: it continues, ends as it
 //! should, and nothing of its output is missing or there twice.
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::slurm::Lab;
 const LINES: u32 = 60_000;
 
 #[test]
-fn a_script_and_its_steps_go_on_while_head_and_workers_are_killed() {
+fn a_script_and_its_steps_continue_while_head_and_workers_are_killed() {
     let mut lab = Lab::new();
     let shims = lab.cluster.path("shims");
     lab.say(&["slurm-shims", &shims.to_string_lossy()]);
@@ -32,7 +32,7 @@ fn a_script_and_its_steps_go_on_while_head_and_workers_are_killed() {
     let script = lab.script("steps.sh", &script);
     let id = lab.say(&["sbatch", "--parsable", "-N2", "-n4", "-o", "out", &script]).trim().to_owned();
 
-    // The head dies while both tasks talk; one of them goes on before there is another.
+    // The head dies while both tasks talk; one of them continues before there is another.
     std::fs::read(up0).unwrap();
     std::fs::read(up1).unwrap();
     lab.daemons[0].kill();

@@ -13,7 +13,7 @@ fn step(words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn step_outside_of_a_job_goes_on() {
+fn step_outside_of_a_job_continues() {
     for words in [&["120"][..], &["120", "--checkpointed", "100", "--metric", "loss=0.3"], &[]] {
         let (code, said) = step(words);
         assert_eq!(
@@ -35,7 +35,7 @@ fn step_nonsense_is_refused() {
 }
 
 #[test]
-fn step_worker_away_goes_on() {
+fn step_worker_away_continues() {
     let output = Command::new(env!("CARGO_BIN_EXE_wharf"))
         .args(["step", "3"])
         .envs([("WHARF_PROGRESS_SOCKET", "/nowhere/progress.sock"), ("WHARF_JOB_ID", "1")])

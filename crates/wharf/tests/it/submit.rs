@@ -40,7 +40,7 @@ fn dry_run_shows_fields_for_people() {
 }
 
 #[test]
-fn what_cannot_be_submitted_is_told_without_a_head() {
+fn invalid_job_is_rejected_without_a_head() {
     let sandbox = Sandbox::new();
     sandbox.write("bad.yaml", "command: x\ngnag: 4\n");
     sandbox.write("job.txt", "command: x\n");

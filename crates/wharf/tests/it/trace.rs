@@ -29,7 +29,7 @@ fn losses_are_warnings_on_standard_error() {
 }
 
 #[test]
-fn lint_lists_all_findings_and_says_so_in_its_code() {
+fn lint_lists_all_findings_and_fails() {
     let sandbox = Sandbox::new();
     let clean = sandbox.wharf("trace lint jobs.csv");
     assert_eq!((clean.stderr.as_str(), clean.code), ("valid: 0 errors, 0 warnings\n", Some(0)));
@@ -87,7 +87,7 @@ fn sample(name: &str) -> String {
 }
 
 #[test]
-fn logs_are_converted_and_what_is_left_out_is_told() {
+fn logs_are_converted_and_what_is_left_out_is_reported() {
     let sandbox = Sandbox::new();
     let said = sandbox.wharf(&format!("trace convert {} helios.csv", sample("helios.csv")));
     assert!(
@@ -227,7 +227,7 @@ fn lint_rejects_what_sim_rejects() {
             "a,0,2,,50,,nonesuch,,,",
             "2x4",
             "",
-            "4:model: error[not-simulated]: the job tells no `iteration_ms`, and the profile has no model `nonesuch`",
+            "4:model: error[not-simulated]: the job has no `iteration_ms`, and the profile has no model `nonesuch`",
         ),
         (
             "a,0,1,5,,,,,,",

@@ -95,7 +95,7 @@ impl Lab {
 }
 
 fn worker(cluster: &Cluster, node: &str) -> Daemon {
-    cluster.daemon(&["worker", "--node", node, "--devices", "cpu:4"], "has let this worker in")
+    cluster.daemon(&["worker", "--node", node, "--devices", "cpu:4"], "accepted this worker")
 }
 
 /// All iterations from 0, each once.
@@ -152,7 +152,7 @@ fn sweep_trains_every_trial_once_per_start_although_the_head_is_killed() {
 }
 
 #[test]
-fn same_job_trains_twice_unless_it_is_told_to_resume() {
+fn same_job_trains_twice_unless_it_resumes() {
     needs!(PYTHON);
     let lab = Lab::new(&["a"]);
     for log in ["one", "two"] {

@@ -15,7 +15,7 @@ job:
   gang: 1
 ";
 
-/// Tells a loss, fails where it is told to, and says what it was given.
+/// Tells a loss, fails where it is requested to, and states what it was given.
 const TRAIN: &str = "\
 echo \"$2|$3|$4|$RATE|$WHARF_PARAM_LR|$WHARF_PARAM_OPTIMISER|$WHARF_ARRAY_INDEX\"
 $WHARF step 10 --metric loss=$(expr 10 - $WHARF_ARRAY_INDEX).5

@@ -17,7 +17,7 @@ pub(crate) async fn remove_ended(
 ) {
     for (path, stage) in marks(state_dir, false) {
         if !is_running(stage.task) && perform(program, state_dir, &stage).await {
-            // One that stays is looked at again.
+            // One that stays is checked again.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -28,7 +28,7 @@ pub(crate) async fn remove_idle(program: Option<&Path>, state_dir: &Path, idle: 
     for (path, mut stage) in marks(state_dir, true) {
         stage.act = Act::Retire(Idle::from(idle));
         if perform(program, state_dir, &stage).await {
-            // One that stays is looked at again.
+            // One that stays is checked again.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,8 +1,8 @@
 //! The agent's clock of how long the head was not heard of, after which its tasks are stopped.
 //!
 //! A head that does not hear of a worker for long enough runs its tasks elsewhere, and two of a task would write the same
-//! checkpoint. So the worker stops them first. It need not where the head's machine says that no head listens: a head that is not
-//! there gives nothing away, and the next one gives workers their time anew.
+//! checkpoint. So the worker stops them first. It need not where the head's machine states that no head listens: a head that is not
+//! there gives nothing away, and the next one gives workers their time again.
 
 use tokio::time::Instant;
 

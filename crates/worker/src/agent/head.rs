@@ -20,7 +20,7 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
-/// A head whose machine has lost power says nothing: this finds out.
+/// A head whose machine has lost power states nothing: this finds out.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long nothing was heard of the head when that has found it out: one period of waiting, one of asking.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2 * KEEPALIVE.as_secs());
@@ -57,7 +57,7 @@ pub(crate) enum HeadEvent {
 /// When the head's machine was heard of last, as the end of a stream tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contact {
-    /// Just now: the stream was closed, or the machine says that no head listens there.
+    /// Just now: the stream was closed, or the machine states that no head listens there.
     Now,
     /// The stream broke, perhaps because the head was not heard of for [`SILENCE`].
     Broken,
@@ -104,7 +104,7 @@ struct Link {
     events: mpsc::Sender<HeadEvent>,
     backoff: Duration,
     fence: Fence,
-    /// This head has let this worker in before: a refusal may be a passing mistake, and tasks run.
+    /// This head has accepted this worker before: a refusal may be a passing mistake, and tasks run.
     welcomed: bool,
     /// The present stream is one that the head has taken.
     is_attached: bool,
@@ -214,7 +214,7 @@ fn is_refusal(status: &Status) -> bool {
     )
 }
 
-/// Whether the head's machine itself says that no head is there.
+/// Whether the head's machine itself states that no head is there.
 fn is_from_live_machine(status: &Status) -> bool {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {

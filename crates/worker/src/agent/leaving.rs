@@ -9,7 +9,7 @@ use crate::Notice;
 use crate::task::{Exit, TaskKey};
 
 impl<N: FnMut(Notice)> Agent<N> {
-    /// Does what its lifetime asks for now; returns whether it is over.
+    /// Does what its lifetime asks for now; returns whether it has ended.
     pub(super) fn check_lifetime(&mut self) -> bool {
         let now = Instant::now();
         for (task, exit) in self.departure.take_kept(now) {

@@ -1,4 +1,4 @@
-//! How long a worker stays whose machine is its own for a time only, and what it does when that is over.
+//! How long a worker stays whose machine is its own for a time only, and what it does when that has ended.
 //!
 //! What ends such a worker from outside, such as a batch system, tells every process of it at the same moment, the tasks' included.
 //! A task may therefore have ended before the agent knows why: ends are kept for a moment before they are told.
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
         reason: String,
         is_evicted: bool,
     },
-    /// The head was told that it is gone, and has until then to answer.
+    /// The head was informed that it is gone, and has until then to answer.
     Gone {
         until: Instant,
     },
@@ -113,7 +113,7 @@ impl Departure {
         })
     }
 
-    /// When it has to be looked at, if nothing happens before.
+    /// When it has to be checked, if nothing happens before.
     pub(crate) fn due(&self) -> Option<Instant> {
         let kept = self.kept.front().map(|(due, ..)| *due);
         let next = match self.phase {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_without_an_end_stays_and_tells_ends_at_once() {
+    fn worker_without_an_end_stays_and_reports_ends_at_once() {
         let now = Instant::now();
         let mut departure = Departure::new(None, now);
         assert!(!departure.has_end());

@@ -90,7 +90,7 @@ impl Supervisor {
         Ok(Some((Self { requests, events }, hello)))
     }
 
-    /// Sends a request; if the supervisor has gone, the next event says so.
+    /// Sends a request; if the supervisor has gone, the next event states this.
     pub(crate) fn ask(&self, request: Request) {
         let _ = self.requests.send(request);
     }
@@ -104,7 +104,7 @@ impl Supervisor {
     pub(crate) async fn quit(mut self) {
         self.ask(Request::Quit);
         drop(self.requests);
-        // It closes the line when it has ended, and also when it goes on without us.
+        // It closes the line when it has ended, and also when it continues without us.
         let _ = tokio::time::timeout(PATIENCE, async { while self.events.recv().await.is_some() {} }).await;
     }
 }

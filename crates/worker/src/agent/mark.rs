@@ -21,7 +21,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Reads the mark. Without one, the outputs of earlier tasks tell which job ids were used.
+    /// Reads the mark. Without one, the outputs of earlier tasks state which job ids were used.
     pub(crate) fn open(state_dir: &Path) -> Self {
         let path = state_dir.join("head.mark");
         let read = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());

@@ -51,7 +51,7 @@ pub use shutdown::end_tasks;
 /// Until the head has said how often it wants to hear the worker.
 const HEARTBEAT_FIRST: Duration = Duration::from_secs(1);
 const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
-/// How often the node's containers are looked at.
+/// How often the node's containers are checked.
 const ROUNDS: Duration = Duration::from_secs(30);
 /// Attempts to have a supervisor again after it died.
 const SUPERVISOR_ATTEMPTS: u32 = 5;
@@ -67,9 +67,9 @@ pub(crate) struct Agent<N> {
     tasks: BTreeMap<TaskKey, Known>,
     outputs: HashMap<u64, AbortHandle>,
     heartbeat: Interval,
-    /// When the node's containers are looked at.
+    /// When the node's containers are checked.
     rounds: Interval,
-    /// As last looked at.
+    /// As last checked.
     devices: Vec<Device>,
     device_news: mpsc::Receiver<Vec<Device>>,
     sharing: Sharing,
@@ -77,7 +77,7 @@ pub(crate) struct Agent<N> {
     clock: Clock,
     departure: Departure,
     mark: Mark,
-    /// When outputs of running tasks are looked at, and what is done about them.
+    /// When outputs of running tasks are checked, and what is done about them.
     outputs_due: Interval,
     trimming: Option<AbortHandle>,
     /// When old outputs are removed.
@@ -264,7 +264,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 if self.tasks.get(&task).is_some_and(|known| known.requested.is_some()) {
                     self.tasks.remove(&task);
                 }
-                // A head that continues from an older copy of its state can order it: it must not wait for ever.
+                // A head that continues from an older copy of its state can order it: it must not wait indefinitely.
                 let exit =
                     Exit::lost("a newer task of this job is known on the node, or it has ended already");
                 self.tell(from_worker::Message::Ended(exit.to_message(task)));
@@ -547,7 +547,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         Some(())
     }
 
-    /// Sends a signal to a task's first process, which the supervisor knows, or to the commands beside it.
+    /// Sends a signal to a task's first process, which the supervisor knows, or to the commands in it.
     fn signal(&mut self, wanted: &SignalTask) -> Option<()> {
         let task: TaskKey = wanted.task?.into();
         if wanted.beside {

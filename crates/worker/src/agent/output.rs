@@ -16,7 +16,7 @@ use crate::supervisor::Stage;
 use crate::supervisor::files::{foreign_owner, open_to_read};
 
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// How often a file is looked at that is followed.
+/// How often a file is checked that is followed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is to be sent.
@@ -33,10 +33,10 @@ pub(crate) struct Wanted {
     pub(crate) program: Option<PathBuf>,
 }
 
-/// Sends all that is wanted, then says that nothing will follow.
+/// Sends all that is wanted, then states that nothing will follow.
 pub(crate) async fn send(wanted: Wanted, output: mpsc::Sender<FromWorker>) {
     let request = wanted.request;
-    // Output that cannot be read ends like output that is not there: the task's own end says what happened to it.
+    // Output that cannot be read ends like output that is not there: the task's own end states what happened to it.
     let _ = copy(wanted, &output).await;
     let _ = output.send(message(request, Vec::new(), true)).await;
 }

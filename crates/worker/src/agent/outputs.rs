@@ -17,14 +17,14 @@ use crate::supervisor::protocol::output_file;
 use crate::task::TaskKey;
 use crate::{Notice, TaskSettings, disk, processes};
 
-/// How often the output of running tasks is looked at, and that of tasks that are over.
+/// How often the output of running tasks is checked, and that of tasks that have ended.
 pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
 /// Interval of disk reports to the head.
 const DISK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl<N: FnMut(Notice)> Agent<N> {
-    /// Says that this worker is there, and now and then how full its disk is.
+    /// States that this worker is there, and now and then how full its disk is.
     pub(super) fn tell_heartbeat(&mut self) {
         let is_due = self.disk_told.is_none_or(|told| told.elapsed() >= DISK_INTERVAL);
         let reserve = self.config.tasks.disk_reserve_bytes;
@@ -51,7 +51,7 @@ impl<N: FnMut(Notice)> Agent<N> {
         }
     }
 
-    /// Has the output removed of tasks that are over for long; nothing waits for that.
+    /// Has the output removed of tasks that have ended for long; nothing waits for that.
     pub(super) fn remove_old(&self) {
         let known: BTreeSet<String> = self.tasks.keys().map(ToString::to_string).collect();
         let (folder, retention) = (self.config.state_dir.clone(), self.config.tasks.output_retention);

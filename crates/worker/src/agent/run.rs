@@ -6,7 +6,7 @@ use crate::error::WorkerError;
 use crate::launch::interface;
 use crate::{Notice, WorkerConfig, state_dir};
 
-/// Runs a worker until `shutdown` is ready; running tasks go on after that and are found again by the next run.
+/// Runs a worker until `shutdown` is ready; running tasks continue after that and are found again by the next run.
 pub async fn run(config: WorkerConfig, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
     run_with(config, shutdown, |_| ()).await
 }
@@ -26,7 +26,7 @@ pub async fn run_with(
     let _held = state_dir::take(&config.state_dir).await?;
     let (supervisor, hello) = Supervisor::attach(&config).await?;
     let is_running = |task| hello.tasks.iter().any(|report| report.task == task && report.exit.is_none());
-    // Before the head hears that such a task is over and has it run elsewhere.
+    // Before the head hears that such a task has ended and has it run elsewhere.
     containers::remove_ended(config.supervisor_program.as_deref(), &config.state_dir, is_running).await;
     let (head, from_head) = head::connect(&config, hello.fence)?;
     let result = Agent::new(config, supervisor, hello, notice)?.serve(from_head, shutdown).await;

@@ -81,7 +81,7 @@ impl Door {
         }
     }
 
-    /// Renews the certificate. The connection is a new one: an old one may have been opened with a certificate that is over.
+    /// Renews the certificate. The connection is a new one: an old one may have been opened with a certificate that has ended.
     pub(crate) async fn renew(&mut self) -> Result<(), Status> {
         let Self::Safe(safe) = self else { return Ok(()) };
         let renewed = match safe.certified().await {

@@ -17,7 +17,7 @@ use super::{Contained, Gpus, Shm, docker};
 
 /// Understood by docker from 19.03 on, and by podman.
 const VERSION: &str = "v1.40";
-/// How long a followed log may go on after its container's end.
+/// How long a followed log may continue after its container's end.
 const LOG_END: Duration = Duration::from_secs(2);
 /// What a frame of the log begins with: which output it is of, and how long it is.
 const HEADER_BYTES: usize = 8;
@@ -155,9 +155,9 @@ impl Api {
         let socket = contained.socket.as_deref().unwrap_or_default();
         match socket.strip_prefix("unix://") {
             Some(path) => Ok(Self { socket: path.to_owned() }),
-            None => Err(format!(
-                "`{socket}` needs docker's or podman's program; without one it has to be unix://PATH"
-            )),
+            None => {
+                Err(format!("`{socket}` needs docker's or podman's program; without it, use unix://PATH"))
+            }
         }
     }
 
@@ -293,7 +293,7 @@ async fn any(signals: &mut [(Signal, &'static str)]) -> &'static str {
     .await
 }
 
-/// Takes the log's frames apart: each says whether it was written to the output or to the error output. What was copied before is
+/// Takes the log's frames apart: each states whether it was written to the output or to the error output. What was copied before is
 /// passed over, and what is copied now is counted.
 async fn copy(mut body: Incoming, copied: &AtomicUsize) {
     let mut waiting: Vec<u8> = Vec::new();

@@ -30,7 +30,7 @@ impl Argv {
         }
     }
 
-    /// Says that a field means nothing to the runtime, where it was given.
+    /// States that a field means nothing to the runtime, where it was given.
     pub(super) fn unsupported(&mut self, contained: &Contained, field: &str, is_given: bool) {
         if is_given {
             self.warnings.push(format!("{} has no `{field}`: it is ignored", contained.runtime.word()));

@@ -117,7 +117,7 @@ pub(super) fn charlie_words(
 
 /// What charliecloud's own program finds in its environment.
 pub(super) fn charlie_session(next: &mut Command) {
-    // It would put that folder in the place of /tmp.
+    // It would put that folder instead of /tmp.
     next.env_remove("TMPDIR");
     // It asks for it and takes no answer from the system instead.
     if std::env::var_os("USER").is_none() {
@@ -167,7 +167,7 @@ impl InheritedFile {
     }
 }
 
-/// Says what is left out; an error where the job wants that.
+/// States what is left out; an error where the job wants that.
 fn told(contained: &Contained, warnings: &[String]) -> Result<(), Failed> {
     let all: Vec<&String> = contained.warnings.iter().chain(warnings).collect();
     match all.first() {

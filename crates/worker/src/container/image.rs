@@ -172,7 +172,7 @@ impl Cache<'_> {
         ready(held)
     }
 
-    /// Says that an image is in use, from now until the last process that has the file is gone.
+    /// States that an image is in use, from now until the last process that has the file is gone.
     fn hold(&self, key: &str) -> std::io::Result<File> {
         let file = state_dir::open(&self.folder.join(format!("{key}.use")))?;
         file.lock_shared()?;
@@ -309,7 +309,7 @@ impl Cache<'_> {
         Ok(Ready { store: Some(store), ..Ready::known(name) })
     }
 
-    /// Puts the driver's libraries into an image of charliecloud, once, where its tasks have such devices and the site says so.
+    /// Puts the driver's libraries into an image of charliecloud, once, where its tasks have such devices and the site states this.
     fn equipped(&self, ready: Ready) -> Result<Ready, String> {
         let files = ready.files();
         if !self.contained.from_host || !matches!(self.contained.gpus, Gpus::Nvidia(_)) {

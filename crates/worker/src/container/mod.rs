@@ -3,7 +3,7 @@
 //! The agent decides what can be decided without touching anything ([`plan`]): runtime, devices, variables. The task's own process
 //! does the rest, with the rights of the task's user ([`enter`]): it gets the image ready ([`image`]), makes the runtime's command
 //! line ([`argv`]), and becomes it. Charliecloud and apptainer are then the task's processes themselves; docker and podman run
-//! theirs elsewhere, so what is left of those is looked for by label when a task ends ([`engine`]).
+//! theirs elsewhere, so what is left of those is searched for by label when a task ends ([`engine`]).
 
 mod api;
 mod apptainer;
@@ -41,7 +41,7 @@ use crate::task::TaskKey;
 
 /// What a task's process finds in its environment if it runs in a container: the runtime's name.
 pub(crate) const RUNTIME_VARIABLE: &str = "WHARF_CONTAINER";
-/// What commands beside the task need to know of the engine, on the node only: an [`Engine`] as JSON.
+/// What commands in the task need to know of the engine, on the node only: an [`Engine`] as JSON.
 pub(crate) const ENGINE_VARIABLE: &str = "WHARF_CONTAINER_ENGINE";
 
 /// How an engine is asked about a task's container.
@@ -104,7 +104,7 @@ pub(crate) struct Script {
     pub(crate) input: PathBuf,
 }
 
-/// The devices of a placement, as runtimes have to be told of them.
+/// The devices of a placement, as runtimes have to be informed of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Gpus {
     #[default]

@@ -108,7 +108,7 @@ pub(super) fn exec(contained: &Contained, image: &str, command: &[String]) -> Re
     // Idle from now on, not since the command began; only a guess would be off where that cannot be said.
     let _ = used.set_modified(SystemTime::now());
     match code? {
-        // A command that ends with it leaves a container behind that goes on.
+        // A command that ends with it leaves a container behind that continues.
         serve::CODE_ENGINE if found(contained)?.is_none() => {
             Err(serve::refused(contained, serve::CODE_ENGINE))
         }
@@ -171,7 +171,7 @@ fn apart(contained: &Contained, words: &[String]) -> Result<(), String> {
     Err(format!("cannot create the container ({status}): {}", last.trim()))
 }
 
-/// Apptainer's instance, which its `exec` takes in the place of an image.
+/// Apptainer's instance, which its `exec` takes instead of an image.
 pub(super) fn instance(contained: &Contained, image: &str) -> Result<String, String> {
     let name = &contained.spec.name;
     let program = |rest: &[&str]| -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::supervisor::protocol::progress_socket;
 use crate::task::TaskKey;
 use crate::{WorkerConfig, devices};
 
-/// Variables that are about the machine, not about the job: a runtime's program is told of them only for within.
+/// Variables that are about the machine, not about the job: a runtime's program is informed of them only for within.
 const OF_THE_MACHINE: &[&str] = &[
     "PATH",
     "HOME",
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_image_has_of_its_own_is_not_covered() {
+    fn system_paths_of_an_image_are_not_mounted_over() {
         for (path, expected) in [("/", false), ("/usr", false), ("/data/ann/run", true), ("", false)] {
             assert_eq!(is_mountable(Path::new(path)), expected, "{path}");
         }

@@ -82,7 +82,7 @@ async fn served(contained: &Contained, words: &[String]) -> Result<u8, String> {
     for (kind, number) in SIGNALS {
         signals.push((signal(kind).map_err(failed)?, number));
     }
-    // In a group of its own, so that a signal does not end it before the command. It reads what this process was told to.
+    // In a group of its own, so that a signal does not end it before the command. It reads what this process was requested to.
     let mut child = Command::new(program).args(rest).process_group(0).spawn().map_err(failed)?;
     let status = loop {
         let next = std::future::poll_fn(|context| {

@@ -47,7 +47,7 @@ const LABELS: &str = "--label wharf.worker=/s --label wharf.task=7-2 --label wha
                       --label wharf.generation=2 --label wharf.spec=abc";
 
 #[test]
-fn docker_and_podman_are_told_as_measured() {
+fn docker_and_podman_arguments_match_measurements() {
     let docker = docker::run(&profiler(ContainerRuntime::Docker), "image:1", "/f", &command()).unwrap();
     let expected = format!(
         "docker run --name crius-worker --rm {LABELS} --gpus \"device=0,2\" --shm-size=11811160064 --network=host \
@@ -122,7 +122,7 @@ fn engines_have_every_field() {
 }
 
 #[test]
-fn apptainer_is_told_as_measured() {
+fn apptainer_arguments_match_measurements() {
     let mut contained = profiler(ContainerRuntime::Apptainer);
     contained.spec.writable_root = true;
     contained.spec.env_file = "/F".into();
@@ -144,7 +144,7 @@ fn apptainer_is_told_as_measured() {
 }
 
 #[test]
-fn charliecloud_is_told_as_measured() {
+fn charliecloud_arguments_match_measurements() {
     let told = |inherited| charliecloud::Variables { file: "/F", inherited, are_in_image: true };
     let mut contained = profiler(ContainerRuntime::Charliecloud);
     contained.spec.writable_root = true;
@@ -184,7 +184,7 @@ fn charliecloud_is_told_as_measured() {
 
 /// What docker's own program sends.
 #[test]
-fn api_is_told_what_docker_tells_it() {
+fn api_requests_equal_those_of_docker() {
     wharf_testing::needs!(REFERENCE);
     let text = std::fs::read_to_string(wharf_testing::reference("vectors/docker_cli_to_api.json")).unwrap();
     let vectors: Value = serde_json::from_str(&text).unwrap();

@@ -1,6 +1,6 @@
-//! Looks after the devices, and tells what changed.
+//! Looks after the devices, and states what changed.
 //!
-//! A device is broken where its source says so or does not show it any more, or where the operator's own program says so.
+//! A device is broken where its source states this or does not show it any more, or where the operator's own program states this.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -125,7 +125,7 @@ fn merge(devices: &mut [Device], known: &[Device], seen: Result<Vec<Device>, Rea
     for (device, known) in devices.iter_mut().zip(known) {
         match seen.iter().find(|seen| seen.uuid == known.uuid) {
             Some(seen) => *device = Device { index: device.index, ..seen.clone() },
-            None => device.problem = "the driver does not list it any more".to_owned(),
+            None => device.problem = "the driver no longer lists it".to_owned(),
         }
     }
 }
@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn merge_tells_the_vanished_and_the_unreadable() {
+    fn merge_reports_vanished_and_unreadable_runs() {
         let known = [device(1, "a"), device(3, "b")];
         let mut devices = vec![device(0, "a"), device(1, "b")];
         merge(&mut devices, &known, Ok(vec![Device { temperature_c: Some(50.0), ..device(1, "a") }]), false);
         assert_eq!((devices[0].index, devices[0].temperature_c), (0, Some(50.0)));
-        assert_eq!(devices[1].problem, "the driver does not list it any more");
+        assert_eq!(devices[1].problem, "the driver no longer lists it");
         let mut devices = vec![device(0, "a"), device(1, "b")];
         let failed = || Err(ReadError::Failed("it hangs".to_owned()));
         merge(&mut devices, &known, failed(), false);

@@ -27,7 +27,7 @@ const FAMILIES: [&str; 6] = ["rtx", "gtx", "gt", "rx", "pro", "titan"];
 /// What makes another product of the same number.
 const VARIANTS: [&str; 6] = ["ti", "super", "ada", "xt", "xtx", "d"];
 
-/// What a device is called whose name says nothing.
+/// What a device is called whose name states nothing.
 const UNKNOWN: &str = "gpu";
 
 /// The type of a product, in lower case letters and digits.

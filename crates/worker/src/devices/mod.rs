@@ -42,7 +42,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Looks for devices: NVIDIA's, else AMD's, else a slot for each processor. At most `max` are offered.
+    /// Searches for devices: NVIDIA's, else AMD's, else a slot for each processor. At most `max` are offered.
     pub async fn discover(max: u32) -> Self {
         for source in [Source::Nvml, Source::NvidiaSmi, Source::Rocm { sys: PathBuf::from("/sys") }] {
             let Some(reader) = Reader::open(&source).await else { continue };
@@ -87,7 +87,7 @@ pub struct Watch {
     pub devices: Vec<Device>,
     /// How often it looks after them.
     pub interval: Duration,
-    /// A program and its arguments that say whether this node is well; empty for none.
+    /// A program and its arguments that state whether this node is well; empty for none.
     pub command: Vec<String>,
     /// How long that program may take.
     pub command_limit: Duration,
@@ -142,7 +142,7 @@ pub(crate) fn visible(config: &WorkerConfig, devices: &[u32]) -> Vec<(&'static s
         ("HIP_VISIBLE_DEVICES", indexes),
     ];
     if config.watch.source.is_nvidia() {
-        // CUDA's own order is by speed, unless told to count as the driver does.
+        // CUDA's own order is by speed, unless set to count as the driver does.
         variables.push(("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()));
     }
     variables

@@ -1,6 +1,6 @@
 //! NVIDIA's multi-process service around tasks that share devices, so that their kernels run side by side instead of in turns.
 //!
-//! One control daemon for each worker, with its folders in the worker's own; started before the first task that shares, told to quit
+//! One control daemon for each worker, with its folders in the worker's own; started before the first task that shares, stopped
 //! after the last. A marker for each such task lets the next agent know of them.
 
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ impl Sharing {
         Ok(())
     }
 
-    /// A task is over; [`Self::settle`] does what follows from it.
+    /// A task has ended; [`Self::settle`] does what follows from it.
     pub(crate) fn ended(&mut self, task: TaskKey) {
         if self.tasks.remove(&task) {
             // Without a service to keep the marker does no harm.

@@ -1,7 +1,7 @@
 //! AMD devices as the kernel tells them in sysfs, which needs no library.
 //!
-//! The topology of the compute driver (`class/kfd`) says which devices there are, in the order that ROCm counts them; the graphics
-//! driver's folders (`class/drm`) say how they are.
+//! The topology of the compute driver (`class/kfd`) states which devices there are, in the order that ROCm counts them; the graphics
+//! driver's folders (`class/drm`) state how they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};

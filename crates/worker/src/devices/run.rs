@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn to_end_tells_code_and_words() {
+    async fn to_end_returns_code_and_output() {
         let said = to_end(shell("echo out; echo err >&2; exit 3"), Duration::from_secs(30)).await.unwrap();
         assert_eq!((said.code, said.stdout.as_str(), said.last_line()), (Some(3), "out\n", "err"));
     }

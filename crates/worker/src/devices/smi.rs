@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_what_is_not_told_is_absent() {
+    fn parse_omits_unreported_values() {
         let lines = [
             ("0, GPU-1, Tesla K80, [N/A], [N/A], [Not Supported], [N/A], [N/A]", ""),
             ("0, GPU-1, Tesla K80, 11441, 0, [Unknown Error], 40, 0", "nvidia-smi reports Unknown Error"),

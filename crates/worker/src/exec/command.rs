@@ -1,4 +1,4 @@
-//! One command beside a task: its process, what it reads and what it says.
+//! One command in a task: its process, what it reads and what it says.
 
 use std::fs::File;
 use std::io;
@@ -71,7 +71,7 @@ impl Spawned {
         spawn(program, task, open).map_err(ExecError::Start)
     }
 
-    /// Serves the client until the command is over, or the client is gone.
+    /// Serves the client until the command has ended, or the client is gone.
     pub(super) async fn serve(
         mut self,
         session: u64,
@@ -299,7 +299,7 @@ impl Write {
     }
 }
 
-/// Hands on the input, says how much of it was taken, and closes it at its end.
+/// Hands on the input, states how much of it was taken, and closes it at its end.
 async fn copy_input(
     session: u64,
     mut write: Write,

@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 32 * 1024;
 const PIECES: usize = 16;
 const CODE_FAILED: u8 = 1;
 
-/// Keeps one command beside a task, for the client that connects to the socket on standard input; `path`
+/// Keeps one command in a task, for the client that connects to the socket on standard input; `path`
 /// is where that is bound. Returns the exit code.
 pub fn keyed_session_main(task: &SessionTask, path: &Path) -> u8 {
     close_inherited(None);
@@ -215,7 +215,7 @@ impl Kept {
         }
     }
 
-    /// The first one starts the command, further ones go on with it.
+    /// The first one starts the command, further ones continue with it.
     fn open(&mut self, open: &ExecOpen) {
         if self.serving.is_none() && self.end.is_none() {
             match Spawned::start(None, &self.task, open) {
@@ -238,7 +238,7 @@ impl Kept {
 
     fn pass(&self, message: Message) {
         if let Some(messages) = &self.messages {
-            // One that is over needs no more.
+            // One that has ended needs no more.
             let _ = messages.send(message);
         }
     }
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_client_has_is_forgotten_and_the_rest_is_told_again() {
+    fn received_output_is_dropped_and_the_rest_is_sent_again() {
         let mut said = Said::default();
         said.data.extend_from_slice(b"0123456789");
         assert_eq!(said.next().as_deref(), Some(&b"0123456789"[..]));

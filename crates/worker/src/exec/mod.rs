@@ -67,7 +67,7 @@ struct Waiting {
 }
 
 impl Sessions {
-    /// Takes a message. Returns the task whose process has to be known to go on.
+    /// Takes a message. Returns the task whose process has to be known to continue.
     pub(crate) fn on_message(&mut self, message: ToExec, output: &Output) -> Option<TaskKey> {
         // Those that ended by themselves.
         self.open.retain(|_, session| !session.messages.is_closed());
@@ -99,7 +99,7 @@ impl Sessions {
 
     fn pass(&self, session: u64, message: Message) {
         if let Some(session) = self.open.get(&session) {
-            // One that is over needs no more.
+            // One that has ended needs no more.
             let _ = session.messages.send(message);
         }
     }
@@ -136,21 +136,21 @@ impl Sessions {
         self.open.values().filter(|session| session.waiting.is_some()).map(|session| session.task).collect()
     }
 
-    /// Sends a signal to the commands beside a task, or to those of one step.
+    /// Sends a signal to the commands in a task, or to those of one step.
     pub(crate) fn signal(&self, task: TaskKey, wanted: &SignalTask) {
         let is_meant = |session: &&Session| {
             session.task == task && (wanted.step.is_none() || session.step == wanted.step)
         };
         for session in self.open.values().filter(is_meant) {
-            // One that is over needs none.
+            // One that has ended needs none.
             let _ = session.messages.send(Message::Signal(wanted.signal));
         }
     }
 
-    /// A task is over: its devices will be another's, and nothing may stay beside it.
+    /// A task has ended: its devices will be another's, and nothing may stay beside it.
     pub(crate) fn end_task(&mut self, task: TaskKey) {
         for session in self.open.values().filter(|session| session.task == task && session.is_kept) {
-            // One that is over needs no more.
+            // One that has ended needs no more.
             let _ = session.messages.send(Message::End);
         }
         self.open.retain(|_, session| session.task != task);

@@ -1,4 +1,4 @@
-//! How a command beside a task gets into the task's container.
+//! How a command in a task gets into the task's container.
 //!
 //! Charliecloud's and apptainer's containers are namespaces of the task's own processes, which are entered one after the other. An
 //! engine is asked to execute the command in its container.

@@ -1,4 +1,4 @@
-//! The process that becomes a command beside a task: it takes on the task's surroundings, then executes the command.
+//! The process that becomes a command in a task: it takes on the task's surroundings, then executes the command.
 //!
 //! A process of its own, because it changes what only a process can change: session, groups, user, folder.
 

@@ -19,7 +19,7 @@ pub(super) struct Gang<'a> {
 /// Options of torchrun that have no value; `-m` is followed by what is run.
 const TORCHRUN_FLAGS: &[&str] =
     &["--standalone", "--no-python", "--run-path", "--virtual-local-rank", "-m", "--module"];
-/// Options of mpirun that say where processes go, or how many; any of a row stands for all of it.
+/// Options of mpirun that state where processes go, or how many; any of a row stands for all of it.
 const MPIRUN_HOSTS: &[&str] =
     &["--hostfile", "-hostfile", "--machinefile", "-machinefile", "-f", "--host", "-host", "-H"];
 const MPIRUN_COUNTS: &[&str] = &["-np", "--np", "-n", "--n", "-c"];

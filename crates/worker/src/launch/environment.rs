@@ -104,7 +104,7 @@ pub(crate) struct Surroundings<'a> {
 
 /// How Open MPI reaches the other nodes of a gang.
 pub(crate) struct Mpi {
-    /// What it calls in the place of ssh.
+    /// What it calls instead of ssh.
     pub(crate) agent: String,
     /// The file with the token that lets the agent in.
     pub(crate) token: PathBuf,
@@ -175,7 +175,7 @@ pub(crate) fn of_task(
     Ok((env, held))
 }
 
-/// What one of several processes of a task has in the place of the task's own.
+/// What one of several processes of a task has instead of the task's own.
 pub(crate) fn of_process(
     config: &WorkerConfig,
     launch: &LaunchTask,
@@ -259,7 +259,7 @@ fn of_mpi_agent(agent: &str, hostfile: &Path, launch: &LaunchTask) -> BTreeMap<S
         ("PRTE_MCA_odls_base_sigkill_timeout", &*timeout_s),
     ];
     if launch.batch.is_some() {
-        // Its SLURM_* variables would have it look for a Slurm.
+        // Its SLURM_* variables would have it search for a Slurm.
         variables.extend([
             ("OMPI_MCA_plm", "rsh"),
             ("OMPI_MCA_ras", "^slurm"),
@@ -401,7 +401,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_task_says_what_the_head_knows() {
+    fn of_task_derives_variables_from_the_launch_message() {
         let launch = LaunchTask {
             job_name: "resnet".into(),
             array_index: Some(0),

@@ -28,7 +28,7 @@ use crate::trainer::Trainer;
 use environment::{Mpi, Surroundings};
 use hosts::Hostfiles;
 
-/// For jobs that do not say how long they may take to stop.
+/// For jobs that do not state how long they may take to stop.
 const GRACE_DEFAULT: Duration = Duration::from_secs(10);
 /// Longer periods of grace are taken as this.
 const GRACE_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
@@ -219,7 +219,7 @@ impl Launching {
         Ok(Some(command))
     }
 
-    /// Drops what was kept for a task that is over.
+    /// Drops what was kept for a task that has ended.
     pub(crate) fn forget(&self, config: &WorkerConfig, task: TaskKey) {
         spool::remove(&config.state_dir, task);
     }
@@ -245,7 +245,7 @@ fn spool(
         .map_err(|error| Exit::of_file(&error, "cannot keep the files of the task"))
 }
 
-/// What a task runs that only holds its devices for commands beside it: this program; in a container a shell, because an image need not have
+/// What a task runs that only holds its devices for commands in it: this program; in a container a shell, because an image need not have
 /// what this program runs with.
 fn holding_command(config: &WorkerConfig, launch: &LaunchTask) -> Result<Vec<String>, Exit> {
     if launch.container.is_some() {
@@ -256,7 +256,7 @@ fn holding_command(config: &WorkerConfig, launch: &LaunchTask) -> Result<Vec<Str
     Ok(vec![program, "batch".to_owned()])
 }
 
-/// What Open MPI is to call in the place of ssh; none where it cannot: the words of an agent are split at blanks, and agents at colons.
+/// What Open MPI is to call instead of ssh; none where it cannot: the words of an agent are split at blanks, and agents at colons.
 fn mpi_agent(config: &WorkerConfig, launch: &LaunchTask) -> Option<String> {
     let is_reached = !launch.token.is_empty() && config.head.starts_with("https://");
     // A batch script's container does not have this program.

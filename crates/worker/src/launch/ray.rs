@@ -1,4 +1,4 @@
-//! A Ray node in the place of a command: what it is told, from what the head says and what the task has.
+//! A Ray node instead of a command: what it is told, from what the head says and what the task has.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_what_its_task_has_unless_the_job_says_otherwise() {
+    fn ray_node_resources_default_to_those_of_the_task() {
         let worker = WorkerConfig { memory_gib: 40, ..config("v100") };
         let plan = |launch: &LaunchTask| super::plan(&worker, launch, &start(), launch.ray.clone().unwrap());
         let usual = plan(&launch(Ray::default()));

@@ -27,7 +27,7 @@ pub(super) const SLOT: u16 = 256;
 const FIRST: u16 = 20_000;
 /// Where Linux' ephemeral ports begin by default.
 const END: u16 = 32_768;
-/// Where the kernel tells where they do.
+/// Where the kernel states where they do.
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// Where users have folders for the files of their slots, best first.
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
@@ -176,7 +176,7 @@ impl Blocks {
     /// Takes slots for a Ray node that has its files in `temp_dir`, beginning with the wanted one.
     pub(super) fn claim(&self, wanted: u32, slots: u16, temp_dir: &Path) -> Result<Block, BlockError> {
         let failed = |source| BlockError::Folder { path: self.folder.clone(), source };
-        // One at a time: two that look at the same moment would both see a slot free.
+        // One at a time: two that check the same moment would both see a slot free.
         let gate = open_own(&self.folder.join("lock")).map_err(failed)?;
         gate.lock().map_err(failed)?;
         let last = self.slots().checked_sub(slots);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_owner_left_is_removed_with_its_slot() {
+    fn files_of_a_dead_owner_are_removed_with_its_slot() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports");
         let blocks = blocks(&path, 12_288, 1);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_options_are_told_from_other_failures() {
+    fn unknown_options_are_distinguished_from_other_failures() {
         for (said, expected) in [
             (
                 "Usage: ray start\n\nError: No such option: --runtime-env-agent-port",

@@ -1,4 +1,4 @@
-//! How the nodes of a Ray cluster find each other, and learn that it is over.
+//! How the nodes of a Ray cluster find each other, and learn that it has ended.
 //!
 //! The first node listens at the port that the head has given the job, and tells who comes where Ray's head is: that is known
 //! only when its block of ports was found. The connection then stays. When the first node closes it, or is gone, the cluster is
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A line is no longer than this.
 const LINE_BYTES_MAX: u64 = 256;
 
-/// What a node says when it comes: enough to know it by, and nothing that helps who overhears it.
+/// What a node states when it comes: enough to know it by, and nothing that helps who overhears it.
 fn greeting(plan: &Plan, token: &str) -> String {
     let text = format!("wharf-ray {} {} {token}", plan.job, plan.generation);
     wharf_tls::sha256(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -38,7 +38,7 @@ pub(super) struct Guests {
 impl Guests {
     /// Where they come to. They may come before there is something to tell: then they wait.
     pub(super) async fn listen(plan: &Plan) -> io::Result<TcpListener> {
-        // Only where the others look for it, if that is an address of this machine.
+        // Only where the others search for it, if that is an address of this machine.
         let own = plan.own_address().parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         match TcpListener::bind((own, plan.port)).await {
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
@@ -74,7 +74,7 @@ impl Guests {
         Self { leave, task }
     }
 
-    /// Tells them that it is over, and waits for them to be gone.
+    /// Tells them that it has ended, and waits for them to be gone.
     pub(super) async fn dismiss(self, limit: Duration) {
         self.leave.send_replace(true);
         // Who does not go in time finds out by itself.
@@ -97,7 +97,7 @@ async fn serve(stream: TcpStream, greeting: String, head: String, mut leave: wat
         _ = stream.read(&mut byte) => return,
         _ = leave.wait_for(|leave| *leave) => {}
     }
-    // The end of what is said to it is the word to leave, the end of what it says that it has left.
+    // The end of what is said to it is the word to leave, the end of what it states that it has left.
     if stream.shutdown().await.is_ok() {
         let _ = stream.read(&mut byte).await;
     }
@@ -142,7 +142,7 @@ impl Host {
     /// Returns when the cluster is over.
     pub(super) async fn gone(&mut self) {
         let mut byte = [0];
-        // Whatever it says now, or why it cannot: it is over.
+        // Whatever it says now, or why it cannot: it has ended.
         let _ = self.stream.read(&mut byte).await;
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_that_know_the_token_are_told_and_hear_of_the_end() {
+    async fn nodes_with_the_token_are_reported_and_see_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         // The first has come before there was something to tell.

@@ -1,4 +1,4 @@
-//! A Ray cluster on a job's gang: what runs on each of its nodes, in the place of the job's command.
+//! A Ray cluster on a job's gang: what runs on each of its nodes, instead of the job's command.
 //!
 //! The task of every node is this program again (`wharf ray-node`). It takes a block of ports ([`blocks`]), makes a folder, runs
 //! `ray start --block` in a process group of its own, and ends everything below it when the time has come: by what it started and what
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) addresses: Vec<String>,
     /// Where the first node tells the others what they need.
     pub(crate) port: u16,
-    /// Its path, or a name that is looked for.
+    /// Its path, or a name that is searched for.
     pub(crate) program: String,
     pub(crate) cpus: u32,
     pub(crate) gpus: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     pub(crate) ready_ms: u64,
     /// What it has from the signal to the kill.
     pub(crate) grace_ms: u64,
-    /// The job itself says how many threads its processes use.
+    /// The job itself states how many threads its processes use.
     pub(crate) has_threads: bool,
 }
 
@@ -67,9 +67,9 @@ impl Plan {
         self.address(self.rank)
     }
 
-    /// What Ray is told that this node's address is.
+    /// What Ray is informed that this node's address is.
     ///
-    /// Ray takes 127.0.0.1 for a mistake and looks for an address that others reach. If all nodes are on this machine no process
+    /// Ray takes 127.0.0.1 for a mistake and searches for an address that others reach. If all nodes are on this machine no process
     /// should: another address of the loopback is taken as it is.
     fn rays_address(&self, rank: u32) -> &str {
         match self.address(rank) {

@@ -154,7 +154,7 @@ impl Stop {
         Ok(Self { told, grace: Duration::from_millis(plan.grace_ms) })
     }
 
-    /// Returns when it was told to.
+    /// Returns when it was requested to.
     async fn told(&self) {
         if self.told.clone().wait_for(Option::is_some).await.is_err() {
             // The signal channel is closed: there is none.
@@ -162,7 +162,7 @@ impl Stop {
         }
     }
 
-    /// Until when the driver may go on, and until when Ray; none where it was not requested to stop.
+    /// Until when the driver may continue, and until when Ray; none where it was not requested to stop.
     fn limits(&self) -> Option<(Instant, Instant)> {
         let told = (*self.told.borrow())?;
         let reserve = RESERVE.min(self.grace / 2);
@@ -253,7 +253,7 @@ impl Node {
     }
 
     /// Starts Ray's head and returns its address when it counts itself. On a busy machine it may give up on its own node after
-    /// it can be reached; then it is started anew, before another node has heard of it.
+    /// it can be reached; then it is started again, before another node has heard of it.
     async fn start_head(&mut self, deadline: Instant) -> Result<String, RayError> {
         let mut tries = 0;
         while tries < TRIES {
@@ -459,7 +459,7 @@ impl Node {
     fn show_said(&self) {
         let said = self.said();
         let from = said.floor_char_boundary(said.len().saturating_sub(SAID_BYTES_MAX));
-        note(format_args!("Ray said:\n{}", said[from..].trim_end()));
+        note(format_args!("Ray's output:\n{}", said[from..].trim_end()));
     }
 
     /// Whether Ray did not start because it does not know an option, which is then left out.
@@ -547,7 +547,7 @@ fn code_of_signal(signal: Signal) -> u8 {
     code_of(ExitStatus::from_raw(signal as i32))
 }
 
-/// Waits for Ray's process; for ever where there is none.
+/// Waits for Ray's process; indefinitely where there is none.
 async fn wait(ray: &mut Option<Child>) -> Option<ExitStatus> {
     match ray {
         Some(ray) => ray.wait().await.ok(),

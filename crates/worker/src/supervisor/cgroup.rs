@@ -82,7 +82,7 @@ impl Cgroups {
     }
 
     /// Creates a task's folders with its limits in them; none where it asks for no limits and its processes are not tracked. The
-    /// second part tells why it has less than it asks for.
+    /// second part states why it has less than it asks for.
     pub(super) fn create(
         &self,
         task: TaskKey,

@@ -110,7 +110,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads what a predecessor has written, and begins anew with what of it still matters.
+    /// Reads what a predecessor has written, and begins again with what of it still matters.
     pub(crate) fn open(state_dir: &Path) -> Result<(Self, Records), SupervisorError> {
         let path = state_dir.join("keeper.journal");
         let failed = |what, source| SupervisorError::File { what, path: path.clone(), source };
@@ -196,7 +196,7 @@ fn replay(text: &[u8], boot: &str) -> Records {
     records
 }
 
-/// Writes a journal of just these tasks in the place of another, whole or not at all.
+/// Writes a journal of just these tasks instead of another, whole or not at all.
 fn rewrite(path: &Path, fence: Fence, tasks: &BTreeMap<TaskKey, Recorded>) -> io::Result<(File, usize)> {
     let mut text = Vec::new();
     write_line(&mut text, &Entry::Boot { id: boot_id() })?;

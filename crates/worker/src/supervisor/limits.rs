@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wanted_and_allowed() {
+    fn errors_name_expected_and_allowed_values() {
         let error = LimitError::Forbidden { name: "memlock".into(), wanted: None, allowed: Some(65536) };
         let expected = "the limit memlock cannot be unlimited: this node allows at most 65536";
         assert_eq!(error.to_string(), expected);

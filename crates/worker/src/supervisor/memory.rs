@@ -1,4 +1,4 @@
-//! Whether a task ended for lack of memory: only the counts of its own cgroup say so. A kill by another process looks the same from outside,
+//! Whether a task ended for lack of memory: only the counts of its own cgroup state this. A kill by another process looks the same from outside,
 //! whatever the kernel did to other tasks meanwhile.
 
 use crate::task::{Cause, Exit};

@@ -98,7 +98,7 @@ fn hold(state_dir: &Path) -> Result<File, SupervisorError> {
     }
 }
 
-/// Says what happened in the supervisor's log, which is its standard error.
+/// States what happened in the supervisor's log, which is its standard error.
 fn note(what: std::fmt::Arguments<'_>) {
     // The log may not be writable.
     let _ = writeln!(std::io::stderr(), "{what}");

@@ -134,7 +134,7 @@ fn inherited(port: &TcpSocket) -> Result<i32, Exit> {
     Ok(port.as_raw_fd())
 }
 
-/// Starts what removes a task's containers when its processes are gone. It says what goes wrong in the supervisor's log.
+/// Starts what removes a task's containers when its processes are gone. It states what goes wrong in the supervisor's log.
 pub(super) fn spawn_closing(state_dir: &Path, stage: &Stage) -> Result<Pid, Exit> {
     let failed = |error: io::Error| failure(&error, format_args!("remove its containers"));
     let mut command = stage.to_closing_command(Path::new(OWN_PROGRAM), state_dir).map_err(failed)?;

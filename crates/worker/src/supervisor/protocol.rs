@@ -31,7 +31,7 @@ pub(crate) enum Request {
     Forget {
         task: TaskKey,
     },
-    /// Say which process is the task's.
+    /// State which process is the task's.
     Locate {
         task: TaskKey,
     },
@@ -345,7 +345,7 @@ pub(crate) fn has_node_mark(state_dir: &Path) -> bool {
     entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("node-"))
 }
 
-/// Where a task's process says why it could not begin, before it is the task's.
+/// Where a task's process states why it could not begin, before it is the task's.
 pub(crate) fn refusal_file(state_dir: &Path, task: TaskKey) -> PathBuf {
     state_dir.join("tasks").join(format!("{task}.refused"))
 }

@@ -1,6 +1,6 @@
 //! What has become of the tasks of a supervisor that died.
 //!
-//! Their processes go on, but are not children that could be waited for: they are polled until they are gone, and their
+//! Their processes continue, but are not children that could be waited for: they are polled until they are gone, and their
 //! exit codes are not known.
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn reconcile_gone_and_running_are_told_apart() {
+    fn reconcile_gone_and_running_are_distinguished() {
         let own = processes().into_iter().find(|process| process.pid == std::process::id().cast_signed());
         let place = own.map(|process| process.place).unwrap();
         let task = |group| Recorded {

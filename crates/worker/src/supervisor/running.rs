@@ -1,6 +1,6 @@
 //! The processes of a task that runs: those of its present step, and what is still to come.
 //!
-//! A step has a process group for each of its processes. The first that fails stops the others; the step is over when all groups
+//! A step has a process group for each of its processes. The first that fails stops the others; the step has ended when all groups
 //! are empty. An empty group is never signalled again: its number may be reused by then.
 
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::stage::{Login, Stage};
 use crate::supervisor::protocol::Start;
 use crate::task::Exit;
 
-/// How often a group without a leader is looked at.
+/// How often a group without a leader is checked.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
-/// How often a task of an earlier supervisor is looked at.
+/// How often a task of an earlier supervisor is checked.
 const ADOPTED_INTERVAL: Duration = Duration::from_millis(200);
 /// After this long a process that was killed hangs in the kernel, and waiting for it is useless.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ impl Running {
         Self { parts, failure, ..Self::new(&[], stop_settings, cgroup, None) }
     }
 
-    /// The next step's processes are there, in the place of the last one's.
+    /// The next step's processes are there, instead of the last one's.
     pub(super) fn go_on(&mut self, groups: &[Pid]) {
         self.parts = groups.iter().map(|group| Part::new(*group, Leader::Child)).collect();
         self.killed_at = None;

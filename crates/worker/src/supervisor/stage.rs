@@ -197,7 +197,7 @@ impl Login {
         }
     }
 
-    /// The variables of the user's session, in the place of the worker's.
+    /// The variables of the user's session, instead of the worker's.
     pub(super) fn session(&self) -> [(&'static str, String); 4] {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         [
@@ -377,7 +377,7 @@ fn become_container(state_dir: &Path, mut stage: Stage, refusal: Option<&File>) 
     let failed = Refusal::of("hand over the container");
     let handed_over = || {
         if let Some(file) = refusal {
-            // The next process reports there; the file says nothing but why this task has no command.
+            // The next process reports there; the file states nothing but why this task has no command.
             if let Some(login) = &login {
                 fchown(file, Some(login.uid), Some(login.gid))?;
             }

@@ -11,7 +11,7 @@ use crate::task::TaskKey;
 /// Kills what is left of a task among the supervisor's adopted children; false if there was nothing.
 ///
 /// `leaders` are the children that belong where they are. A process that a killed stray has left comes to the supervisor in turn. A process that
-/// has hidden the environment of its task is the task's where no other can have started it: `is_claimed` says whether a
+/// has hidden the environment of its task is the task's where no other can have started it: `is_claimed` states whether a
 /// user has other running tasks.
 pub(super) fn kill_of(
     task: TaskKey,
@@ -62,7 +62,7 @@ fn is_changing(pid: Pid) -> bool {
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let is_zombie = fields.next() == Some("Z");
     let flags = fields.nth(5).and_then(|flags| flags.parse().ok()).unwrap_or(0);
-    // A process that may not be inspected shows no environment address either, and would be awaited for ever.
+    // A process that may not be inspected shows no environment address either, and would be awaited indefinitely.
     let mut is_in_exec =
         || fields.nth(41) == Some("0") && std::fs::File::open(format!("/proc/{pid}/environ")).is_ok();
     is_zombie || flags & PF_EXITING != 0 || is_in_exec()

@@ -395,7 +395,7 @@ impl Table {
         self.advance(key, now);
     }
 
-    /// Goes on to the next step, or to the end, when the present step is over.
+    /// Continues to the next step, or to the end, when the present step has ended.
     fn advance(&mut self, key: TaskKey, now: Instant) {
         let Some(task) = self.tasks.get_mut(&key) else { return };
         let has_more = !task.said_stopped;
@@ -479,7 +479,7 @@ impl Table {
         if let Some(task) = self.tasks.get_mut(&key)
             && task.overstay_left() == Some(Duration::ZERO)
         {
-            note(format_args!("{key}: stopped, because its lease is over"));
+            note(format_args!("{key}: stopped, because its lease has expired"));
             task.overstayed = true;
             self.stop(key, now);
         }
@@ -545,7 +545,7 @@ impl Table {
         self.cgroups.remove();
     }
 
-    /// When something has to be looked at, if ever.
+    /// When something has to be checked, if ever.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         self.watched.iter().filter_map(|key| self.tasks.get(key)?.next_look(now)).min()
     }

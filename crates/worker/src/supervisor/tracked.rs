@@ -15,7 +15,7 @@ use crate::trainer::{Trainer, Word};
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// The same where a checkpoint was saved: what comes after it is lost with the node, what came before must not be.
 const SAVED_INTERVAL: Duration = Duration::from_millis(20);
-/// The machine's clock may be set while a lease runs, so its end is looked at again after this long.
+/// The machine's clock may be set while a lease runs, so its end is checked again after this long.
 const LEASE_LOOK_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Task {
@@ -84,7 +84,7 @@ impl Task {
     pub(super) fn overstay_left(&self) -> Option<Duration> {
         let word = self.word().filter(|word| !word.stop)?;
         let grace = Duration::from_millis(self.recorded.grace_ms);
-        // The grace is taken from the clock, not added to the lease, so that zero means that it is over.
+        // The grace is taken from the clock, not added to the lease, so that zero means that it has ended.
         word.lease.time_left(SystemTime::now().checked_sub(grace)?)
     }
 

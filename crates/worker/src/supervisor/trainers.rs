@@ -18,7 +18,7 @@ use crate::trainer::Word;
 
 /// Longer datagrams are cut off, and then not understood.
 const DATAGRAM_BYTES_MAX: usize = 4096;
-/// Processes of one task that are told of a change; of more, the latest.
+/// Processes of one task that are informed of a change; of more, the latest.
 const LISTENERS_MAX: usize = 64;
 
 /// Iterations, seconds since the Unix epoch, values by name.
@@ -43,7 +43,7 @@ pub(crate) struct Step {
     strides: BTreeMap<String, u64>,
     /// Values that the trainer did not send because of their names, and one of the names.
     refused: Option<(u64, String)>,
-    /// It is about to end because it was told to, and has more to do.
+    /// It is about to end because it was requested to, and has more to do.
     #[serde(default)]
     pub(crate) stopped: bool,
     query: Option<String>,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_keeps_what_is_not_told() {
+    fn progress_keeps_unreported_fields() {
         let first = step(
             r#"{"job":1,"generation":2,"iterations":5,"checkpointed":4,"total":9,"metrics":{"loss":2.5,"lr":1}}"#,
         );

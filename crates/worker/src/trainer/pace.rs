@@ -1,7 +1,7 @@
 //! The paced trainer: a real process that trains nothing and takes as long as the head's performance model says.
 //!
 //! It counts iterations at the pace that its supervisor tells, which changes while it runs, and it does what any good trainer does:
-//! tells its progress, saves it when requested to stop and now and then, and goes on from where it was. Iterations are counted
+//! tells its progress, saves it when requested to stop and now and then, and continues from where it was. Iterations are counted
 //! in parts, too, because the model does so: a whole one may be longer than the time between two preemptions.
 
 use std::io::{self, ErrorKind, Write as _};
@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::trainer::Word;
 use crate::trainer::step::{StepReport, Task};
 
-/// How often it says how far it is.
+/// How often it states how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it saves that. A lost node costs what came after.
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -178,7 +178,7 @@ impl Paced {
         Ok(self.word.as_ref().is_some_and(|word| word.stop || word.lease.is_over(done, SystemTime::now())))
     }
 
-    /// Whatever fails here is the supervisor's trouble: training goes on.
+    /// Whatever fails here is the supervisor's trouble: training continues.
     fn tell(&self, is_stopped: bool) {
         let report = StepReport {
             iterations: Some(self.course.done),
@@ -188,7 +188,7 @@ impl Paced {
         let _ = self.task.tell(&self.socket, &report, is_stopped);
     }
 
-    /// For people who look at its output.
+    /// For people who check its output.
     fn say(&self, what: &str) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let Course { iterations, done, .. } = self.course;

@@ -40,13 +40,13 @@ fn numbers<S: Serializer>(metrics: &BTreeMap<String, f64>, serializer: S) -> Res
 /// What the trainer is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepAnswer {
-    /// It is no task of a worker's: it goes on as it likes.
+    /// It is no task of a worker's: it continues as it likes.
     Outside,
-    /// The supervisor does not answer now: it goes on.
+    /// The supervisor does not answer now: it continues.
     Unheard,
-    /// It goes on.
+    /// It continues.
     GoOn,
-    /// Its lease is over or it was requested to stop: it saves a checkpoint and exits with 0.
+    /// Its lease has ended or it was requested to stop: it saves a checkpoint and exits with 0.
     Stop,
 }
 
@@ -71,10 +71,10 @@ struct Message<'a> {
     stopped: bool,
 }
 
-/// Tells the supervisor of the task that this process belongs to, and asks whether to go on.
+/// Tells the supervisor of the task that this process belongs to, and asks whether to continue.
 pub fn tell_step(report: &StepReport) -> StepAnswer {
     let Some(task) = Task::from_environment() else { return StepAnswer::Outside };
-    // Whatever fails here is the supervisor's trouble or the machine's: training goes on.
+    // Whatever fails here is the supervisor's trouble or the machine's: training continues.
     let Ok(word) = task.ask(report) else { return StepAnswer::Unheard };
     let done = report.iterations.unwrap_or(0.0);
     // A trainer that has made all its iterations comes to its own end: nothing of it is interrupted.

@@ -254,7 +254,7 @@ pub(crate) async fn outlasts(head: &mut Head, dir: &Path, container: &Container,
     let worker = Victim::start_with(head.address, &state, env);
     let mut session = head.session().await;
     assert_eq!(session.register.tasks.len(), 1);
-    assert!(!session.register.tasks[0].ended, "it goes on");
+    assert!(!session.register.tasks[0].ended, "it continues");
     std::fs::write(data.join("go"), "").unwrap();
     assert_eq!(session.ended(id(1, 1)).await, (5, String::new()));
     assert_eq!(read(&state.join("tasks/1-1.out")), "went\n");
@@ -362,7 +362,7 @@ async fn a_container_of_a_node_is_replaced_when_its_image_was_built_again_and_it
     let show = |job| within(id(job, 1), container.clone(), "cat /etc/image");
     build("first\n");
     assert_eq!(finished(&mut session, show(1)).await, (0, String::new(), "first\n".into()));
-    // While a task runs in it, it is not replaced, and the log of the other task says so.
+    // While a task runs in it, it is not replaced, and the log of the other task states this.
     let busy = id(2, 1);
     let script = "touch up; while ! [ -e go ]; do sleep 0.05; done";
     session.launch(within(busy, container.clone(), script)).await;
@@ -443,7 +443,7 @@ async fn leftovers_of_dead_tasks_are_removed() {
         read(Path::new(&format!("/proc/{pid}/environ"))).is_empty()
     };
     until("the container without variables", emptied).await;
-    // Everything of Wharf dies at once, and the engine's program that it had started: the container goes on.
+    // Everything of Wharf dies at once, and the engine's program that it had started: the container continues.
     let supervisor = supervisor_pid(&state).unwrap().to_string();
     let children = |pid: &str| {
         let told = read(Path::new(&format!("/proc/{pid}/task/{pid}/children")));
@@ -464,7 +464,7 @@ async fn leftovers_of_dead_tasks_are_removed() {
     }
     until("the end of Wharf", || !runs(&supervisor) && !program.iter().any(|pid| runs(pid))).await;
     drop(session);
-    assert_ne!(engine.run(&["ps", "-q"]), "", "the container goes on");
+    assert_ne!(engine.run(&["ps", "-q"]), "", "the container continues");
     let worker = Victim::start_with(head.address, &state, &env);
     let mut session = head.session().await;
     let (code, error) = session.ended(id(1, 1)).await;
@@ -524,7 +524,7 @@ async fn podman_program_speaks_to_its_socket() {
 
 /// What a container costs beyond the runtime itself: said, not judged, because machines that run tests are busy.
 #[tokio::test]
-async fn cost_beyond_charliecloud_is_told() {
+async fn cost_beyond_charliecloud_is_printed() {
     const RUNS: u32 = 30;
     needs!(CHARLIECLOUD, BUSYBOX);
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());

@@ -75,7 +75,7 @@ fn problems(devices: &[Device]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn discovered_devices_are_told_and_watched() {
+async fn discovered_devices_are_reported_and_watched() {
     let (mut head, dir, machine) = (Head::start().await, tempfile::tempdir().unwrap(), Machine::new());
     let Some((worker, mut session)) = machine.worker(&mut head, dir.path()).await else { return };
     let register = &session.register;
@@ -97,7 +97,7 @@ async fn discovered_devices_are_told_and_watched() {
     machine.tell(&THREE.replace("41, 0", "41, 7").lines().take(2).collect::<Vec<_>>().join("\n"));
     let told = session.devices(|devices| !devices[1].problem.is_empty()).await;
     let expected =
-        ["7 uncorrectable memory errors since the driver was loaded", "the driver does not list it any more"];
+        ["7 uncorrectable memory errors since the driver was loaded", "the driver no longer lists it"];
     assert_eq!(problems(&told), expected);
     machine.tell(THREE);
     session.devices(|devices| problems(devices) == ["", ""]).await;

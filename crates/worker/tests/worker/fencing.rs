@@ -17,7 +17,7 @@ fn anywhere() -> std::net::SocketAddr {
     std::net::SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Launches a task that says when it is requested to stop, and does not, and waits until it says its process.
+/// Launches a task that states when it is requested to stop, and does not, and waits until it says its process.
 async fn launch_stubborn(session: &mut Session, dir: &Path) -> String {
     let file = |name: &str| dir.join(name).display().to_string();
     let (told, pid, go) = (file("told"), file("pid"), wait_for(&dir.join("go")));

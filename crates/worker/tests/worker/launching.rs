@@ -66,7 +66,7 @@ async fn steps_stopped_run_no_more() {
 }
 
 #[tokio::test]
-async fn steps_go_on_without_worker_and_end_without_supervisor() {
+async fn steps_continue_without_worker_and_end_without_supervisor() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Victim::start(head.address, dir.path());
     let session = head.session().await;

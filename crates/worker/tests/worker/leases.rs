@@ -9,7 +9,7 @@ use crate::support::{
 };
 use wharf_proto::{LaunchTask, Lease, TaskEnded, TaskId, TaskProgress, from_worker};
 
-/// A loop that says where it is, waits for the file `go` in its 20th iteration, and saves when it is told to.
+/// A loop that states where it is, waits for the file `go` in its 20th iteration, and saves when it is requested to.
 const TRAINER: &str = r#"
 import os, pathlib, time, wharf
 folder = pathlib.Path(os.environ["FOLDER"])
@@ -154,7 +154,7 @@ async fn stop_lets_a_trainer_save() {
 }
 
 #[tokio::test]
-async fn iteration_lease_over_is_told_to_shell_trainers() {
+async fn iteration_lease_over_is_reported_to_shell_trainers() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
@@ -221,7 +221,7 @@ async fn time_lease_outlives_the_supervisor() {
 }
 
 #[tokio::test]
-async fn progress_of_another_user_is_heard() {
+async fn progress_of_another_user_is_received() {
     use std::os::unix::fs::PermissionsExt;
     if !has_python() {
         return;

@@ -46,7 +46,7 @@ async fn end(session: &mut Session, task: TaskId) -> (TaskEnded, TaskProgress) {
 }
 
 #[tokio::test]
-async fn paced_task_follows_its_pace_saves_and_goes_on() {
+async fn paced_task_follows_its_pace_saves_and_continues() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;
@@ -66,7 +66,7 @@ async fn paced_task_follows_its_pace_saves_and_goes_on() {
 
     session.launch(paced(id(1, 2), dir.path(), 1000.0)).await;
     let told = progress(&mut session, id(1, 2), |_| true).await;
-    assert_eq!(told.iterations, last.iterations, "it goes on from its checkpoint");
+    assert_eq!(told.iterations, last.iterations, "it continues from its checkpoint");
     session.set_pace(id(1, 2), SLOW_S).await;
     session.set_pace(id(1, 2), 1e-6).await;
     let (ended, last) = end(&mut session, id(1, 2)).await;

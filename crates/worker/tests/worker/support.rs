@@ -54,7 +54,7 @@ pub(crate) struct Head {
 pub(crate) struct Session {
     pub(crate) register: Register,
     inbound: Streaming<FromWorkerBatch>,
-    /// Of the latest batch, what was not looked at yet.
+    /// Of the latest batch, what was not checked yet.
     unread: std::vec::IntoIter<FromWorker>,
     outbound: mpsc::Sender<Result<ToWorkerBatch, Status>>,
 }
@@ -102,7 +102,7 @@ impl Head {
         Self::start_with(address, Welcome { heartbeat_s: 0.5, ..Welcome::default() }).await
     }
 
-    /// Starts where an earlier head was, and says that to its workers.
+    /// Starts where an earlier head was, and states that to its workers.
     pub(crate) async fn start_with(address: SocketAddr, welcome: Welcome) -> Self {
         // An earlier head's socket may live on for a moment in a child that another test is starting.
         let binding = async {
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    /// The devices, as soon as what is told of them is `enough`.
+    /// The devices, as soon as what is informed of them is `enough`.
     pub(crate) async fn devices(&mut self, enough: impl Fn(&[Device]) -> bool) -> Vec<Device> {
         loop {
             if let from_worker::Message::Devices(report) = self.next().await
@@ -279,7 +279,7 @@ impl Worker {
             let _ = stopped.await;
         };
         let running = run(config, shutdown);
-        Self { stop, task: tokio::spawn(async { running.await.expect("the worker goes on") }) }
+        Self { stop, task: tokio::spawn(async { running.await.expect("the worker continues") }) }
     }
 
     pub(crate) async fn shut_down(self) {

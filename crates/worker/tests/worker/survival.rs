@@ -89,7 +89,7 @@ async fn worker_shut_down_leaves_tasks_running() {
 }
 
 #[tokio::test]
-async fn head_away_tasks_go_on_and_ends_are_told_later() {
+async fn head_away_tasks_continue_and_ends_are_reported_later() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let address = head.address;
     let worker = Worker::start(address, dir.path());
@@ -111,7 +111,7 @@ async fn head_away_tasks_go_on_and_ends_are_told_later() {
 }
 
 #[tokio::test]
-async fn supervisor_killed_tasks_go_on_without_code() {
+async fn supervisor_killed_tasks_continue_without_code() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;

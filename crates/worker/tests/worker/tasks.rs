@@ -168,7 +168,7 @@ async fn output_followed_is_whole() {
 }
 
 #[tokio::test]
-async fn progress_is_told_and_comes_before_the_end() {
+async fn progress_is_reported_before_the_end() {
     let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
     let worker = Worker::start(head.address, dir.path());
     let mut session = head.session().await;

@@ -118,7 +118,7 @@ impl<'a> Targets<'a> {
         found
     }
 
-    /// Adds the edges of one dependency. `missing` says what stands for an element that does not exist.
+    /// Adds the edges of one dependency. `missing` states what stands for an element that does not exist.
     fn add_edges(
         &mut self,
         dependency: &Dependency,

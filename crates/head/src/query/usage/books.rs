@@ -204,13 +204,13 @@ impl Books {
         }
     }
 
-    /// Tells what is still going on, as if it ended now.
+    /// States what is still going on, as if it ended now.
     pub(crate) fn finish(&self, now_s: f64, ledger: &mut dyn Ledger) {
         for (&job, open) in &self.jobs {
             ledger.span(&Span { to_s: now_s.max(open.since_s), ..self.of(job, open) });
             if let Some(run) = open.run {
                 let (from_s, to_s) = (run.from_s, run.to_s.unwrap_or(now_s).max(run.from_s));
-                // Watching is told when a run is over.
+                // Watching is told when a run has ended.
                 ledger.span(&Span { kind: SpanKind::Unwatched, from_s, to_s, ..self.of(job, open) });
             }
         }
@@ -235,7 +235,7 @@ impl Books {
         }
     }
 
-    /// Tells what a job did until now.
+    /// States what a job did until now.
     fn leave(&self, now_s: f64, job: u32, ledger: &mut dyn Ledger) {
         if let Some(open) = self.jobs.get(&job) {
             ledger.span(&Span { to_s: now_s, ..self.of(job, open) });
@@ -249,7 +249,7 @@ impl Books {
         }
     }
 
-    /// A job gives its devices back: its run is over, where there was one. `saved` tells what is safe of one that goes on.
+    /// A job gives its devices back: its run has ended, where there was one. `saved` states what is safe of one that continues.
     fn close(&mut self, now_s: f64, job: u32, saved: Option<f64>, ledger: &mut dyn Ledger) {
         self.leave(now_s, job, ledger);
         let Some(open) = self.jobs.get(&job) else { return };
@@ -301,7 +301,7 @@ impl Open {
     }
 }
 
-/// The part of a run's work that is to be done again. One that told nothing and saved nothing begins anew.
+/// The part of a run's work that is to be done again. One that told nothing and saved nothing begins again.
 fn lost(before: f64, saved: f64, told: f64) -> f64 {
     let (made, kept) = (told - before, saved - before);
     if made > 0.0 { (1.0 - kept / made).clamp(0.0, 1.0) } else { f64::from(kept <= 0.0) }

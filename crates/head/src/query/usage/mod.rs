@@ -125,7 +125,7 @@ impl Ledger for Figures {
             if span.kind != SpanKind::Run {
                 book(&mut self.total, span.kind, hours, false);
             }
-            // Causes are known only when runs are over, so that those are told a second time.
+            // Causes are known only when runs have ended, so that those are told a second time.
             let is_told = if self.by == By::Cause {
                 matches!(span.kind, SpanKind::Run | SpanKind::Idle | SpanKind::Unwatched | SpanKind::Lost)
             } else {

@@ -75,7 +75,7 @@ impl Service {
         )))
     }
 
-    /// Takes the jobs that are not theirs out of a list, and says why.
+    /// Takes the jobs that are not theirs out of a list, and states why.
     async fn take_foreign(&self, identity: &Identity, jobs: &mut Vec<u32>) -> Result<Vec<Refusal>, Status> {
         let mut refused = Vec::new();
         let mut own = Vec::new();
@@ -158,7 +158,7 @@ impl Service {
             .ask(move |dispatcher| (dispatcher.log.journal.spec(job.0), dispatcher.elements(job)))
             .await?;
         let spec = spec.map_err(|error| Status::internal(error.to_string()))?;
-        let gone = || Status::not_found(format!("the head does not have the request of job {job} any more"));
+        let gone = || Status::not_found(format!("the head no longer has the request of job {job}"));
         let spec = (*spec.ok_or_else(gone)?).clone();
         match again.indexes.iter().find(|index| !elements.contains(index)) {
             Some(index) => Err(Status::invalid_argument(format!("array {job} has no element {index}"))),

@@ -23,11 +23,11 @@ pub(super) struct Access {
     needs_group: bool,
 }
 
-/// Fields of RunInstances that say how one gets in.
+/// Fields of RunInstances that state how one gets in.
 const KEYS: [&str; 2] = ["KeyName", "UserData"];
 const GROUPS: [&str; 4] = ["SecurityGroupIds", "SecurityGroups", "NetworkInterfaces", "LaunchTemplate"];
 
-/// Whether a type says who is let in, so that no group is made for it.
+/// Whether a type has its own access rules, so that no group is created for it.
 pub(crate) fn has_group(config: &Json) -> bool {
     has(config, &GROUPS)
 }
@@ -36,7 +36,7 @@ fn has(config: &Json, keys: &[&str]) -> bool {
     keys.iter().any(|key| config.get(key).is_some())
 }
 
-/// A group, with what it lets in.
+/// A group with its access rules.
 struct Group {
     id: String,
     rules: Vec<Json>,
@@ -46,7 +46,7 @@ struct Group {
 const RANGES: [(&str, &str); 2] = [("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6")];
 
 impl Group {
-    /// The networks that ssh is let in from.
+    /// The networks with access by ssh.
     fn ssh_from(&self) -> BTreeSet<String> {
         let is_ssh =
             |rule: &&Json| rule["IpProtocol"] == "tcp" && rule["FromPort"] == 22 && rule["ToPort"] == 22;
@@ -60,7 +60,7 @@ impl Group {
         networks
     }
 
-    /// Whether its machines are let in to each other.
+    /// Whether its machines may connect to each other.
     fn has_itself(&self) -> bool {
         let is_it = |pair: &Json| pair["GroupId"] == self.id.as_str();
         self.rules
@@ -155,7 +155,7 @@ impl Aws {
         Ok(group.id)
     }
 
-    /// Sees to it that the group that was made lets in whom the file names now.
+    /// Updates the access rules of a created group to those of the file.
     pub(super) async fn admit_named(&self) -> Result<(), ProviderError> {
         if !self.access.needs_group {
             return Ok(());

@@ -245,7 +245,7 @@ impl Provider for Aws {
                 match self.assign(&nodes, &instances).await {
                     Ok(()) => known.extend(nodes),
                     Err(error) => {
-                        // Some may have been had: they are looked for, and the others get the reason.
+                        // Some may have been had: they are searched for, and the others get the reason.
                         let instances = self.instances().await?;
                         let has_one = |node: &&NodeConfig| {
                             instances.iter().any(|instance| instance.tag(NODE) == node.name)

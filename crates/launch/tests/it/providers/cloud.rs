@@ -34,7 +34,7 @@ fn file(lab: &Lab, auth: &str, own: &str, zones: &str, workers: u32) -> PathBuf 
     file_from(lab, auth, own, zones, workers, "198.51.100.0/24, 'fd00::/8'")
 }
 
-/// The same, with networks that ssh is let in from.
+/// The same, with networks that have access by ssh.
 fn file_from(lab: &Lab, auth: &str, own: &str, zones: &str, workers: u32, ssh_from: &str) -> PathBuf {
     let config = format!(
         "node_config: {{InstanceType: p3.2xlarge, ImageId: ami-12c6146b, {own}Placement: {{GroupName: near}}, \
@@ -58,7 +58,7 @@ fn is_within() {
     what_is_asked_for_is_there(&lab);
 }
 
-/// Looks at machines from the cloud's side; here neither a key nor a group is named, so that both are made, and gone with the machines.
+/// Inspects machines through the cloud's API; here neither a key nor a group is named, so that both are made, and gone with the machines.
 fn what_is_asked_for_is_there(lab: &Lab) {
     let cluster = read(&file(lab, "", "", "us-west-2z,us-west-2b", 0)).unwrap();
     let folder = Folder::new(&lab.path("state"), &cluster.name);
@@ -94,7 +94,7 @@ fn what_is_asked_for_is_there(lab: &Lab) {
 const GROUPS: [&str; 4] =
     ["ec2", "describe-security-groups", "--filters", "Name=group-name,Values=wharf-lab"];
 
-/// Whom the cluster's group lets in, port by port.
+/// Access rules of the cluster's group by port.
 fn let_in() -> Vec<String> {
     let group = &aws(&GROUPS)["SecurityGroups"][0];
     let mut told = Vec::new();

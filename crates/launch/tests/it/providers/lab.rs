@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 pub(crate) use wharf_testing::slurm::until;
 
-/// Says that a test is within the environment that it has made.
+/// States that a test is within the environment that it has made.
 pub(crate) const WITHIN: &str = "WHARF_TEST_WITHIN";
 
 /// A folder.

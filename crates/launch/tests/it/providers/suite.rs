@@ -25,7 +25,7 @@ pub(crate) struct Subject<'a> {
 const ODD: &str = "it's \"$HOME\" `id` \\ *;\n ä";
 
 impl Subject<'_> {
-    /// The launcher, started anew: it knows the file, and a folder that may be another one.
+    /// The launcher, started again: it knows the file, and a folder that may be another one.
     fn started(&self, state: &str) -> (Cluster, Arc<dyn Provider>) {
         let cluster = read(&self.file).unwrap();
         let folder = Folder::new(&self.lab.path(state), &cluster.name);
@@ -46,7 +46,7 @@ impl Subject<'_> {
         assert_eq!(create(&*provider, &cluster.nodes), made, "nothing is made twice");
         if !provider.makes_machines() {
             let (_, again) = self.started("state");
-            assert_eq!(listed(&*again), made, "a launcher that was started anew finds it");
+            assert_eq!(listed(&*again), made, "a launcher that was restarted finds it");
         } else {
             let (_, again) = self.started("elsewhere");
             let ids =
@@ -54,7 +54,7 @@ impl Subject<'_> {
             assert_eq!(
                 ids(listed(&*again)),
                 ids(made.clone()),
-                "a launcher that was started anew finds it, even where it has lost what it knew"
+                "a launcher that was restarted finds it, even where it has lost what it knew"
             );
         }
         if self.is_reached {
@@ -99,7 +99,7 @@ impl Subject<'_> {
         let (_, out, _) = run(Shell::Login, &[], stays, "");
         let pid = out.lines().find_map(|line| line.strip_prefix("pid ")).unwrap().to_owned();
         let (code, ..) = run(Shell::Plain, &[("PID", &pid)], "kill -0 \"$PID\" && kill \"$PID\"", "");
-        assert_eq!(code, Some(0), "what a login shell has started goes on");
+        assert_eq!(code, Some(0), "what a login shell has started continues");
         self.copies(provider, node);
     }
 

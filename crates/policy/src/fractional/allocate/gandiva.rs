@@ -33,7 +33,7 @@ impl Gandiva {
         !types.is_empty() && gain / types.len() as f64 >= WORTH_KEEPING
     }
 
-    /// Drops pairs that are over or did not go together, then draws new ones among the jobs that have no partner.
+    /// Drops pairs that have ended or did not go together, then draws new ones among the jobs that have no partner.
     fn pair_up(&mut self, problem: &Problem<'_>) {
         let positions: BTreeMap<JobId, usize> =
             problem.claims.iter().enumerate().map(|(position, claim)| (claim.job, position)).collect();

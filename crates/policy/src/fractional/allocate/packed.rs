@@ -9,7 +9,7 @@ use wharf_solver::packing::{self, Answer, CLASSES, Method, PIVOTS, Program};
 use super::program::Measure;
 use crate::fractional::{Allocation, Combo, Problem};
 
-/// Most kinds that pairs are looked for among; a table of pairs has an entry for each two and each device type.
+/// Most kinds that pairs are searched for among; a table of pairs has an entry for each two and each device type.
 const KINDS_MAX: usize = 512;
 
 /// Two jobs with equal marks are slowed down alike by their neighbours, and by the same part on every type.

@@ -37,9 +37,9 @@ pub(super) struct Arena {
     came: BTreeSet<JobId>,
     /// Jobs that wait for what is left over.
     others: BTreeSet<JobId>,
-    /// All jobs that it was told of. What others were given is not to be touched.
+    /// All jobs that it was informed of. What others were given is not to be touched.
     told: BTreeSet<JobId>,
-    /// Whether the rules should look at waiting jobs again.
+    /// Whether the rules should check waiting jobs again.
     is_news: bool,
     last_round: Option<Time>,
     /// The round that a wake-up was requested for.
@@ -47,7 +47,7 @@ pub(super) struct Arena {
     notes: RoundNotes,
 }
 
-/// The rules and what they know. It is begun anew where machines change, or jobs in ways that the rules do not know.
+/// The rules and what they know. It is begun again where machines change, or jobs in ways that the rules do not know.
 struct Game {
     rules: Box<dyn Rules>,
     world: World,
@@ -260,7 +260,7 @@ impl Arena {
         !self.told.is_empty() && (self.is_news || !self.came.is_empty() || has_ended())
     }
 
-    /// The rules with all that is known; they begin anew where there are none.
+    /// The rules with all that is known; they begin again where there are none.
     fn take_game(&mut self, view: &View<'_>) -> Game {
         if let Some(game) = self.game.take() {
             return game;
@@ -408,7 +408,7 @@ impl Arena {
         })
     }
 
-    /// Begins anew at the next round. Jobs that wait are told to the rules once more.
+    /// Begins again at the next round. Jobs that wait are requested to the rules once more.
     fn forget(&mut self) {
         if let Some(game) = self.game.take() {
             let waiting = game.world.pending.iter().chain(&game.world.submitted);

@@ -71,7 +71,7 @@ impl ElasticFlow {
         }
     }
 
-    /// Places all jobs of the type anew: the largest first, on whole nodes, then node by node the jobs that fit.
+    /// Places all jobs of the type again: the largest first, on whole nodes, then node by node the jobs that fit.
     fn lay_out(&mut self, world: &mut World, kind: Kind) -> bool {
         let per_node = world.site().per_node(kind);
         self.members.sort_by_key(|member| std::cmp::Reverse(member.share));

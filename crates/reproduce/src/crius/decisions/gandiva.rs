@@ -3,7 +3,7 @@
 //!
 //! | defect | effect |
 //! |---|---|
-//! | where a grown job was told to shrink and the newcomer still does not fit, what was lent to it is forgotten although it keeps it | it counts as never grown, and can grow again |
+//! | where a grown job was requested to shrink and the newcomer still does not fit, what was lent to it is forgotten although it keeps it | it counts as never grown, and can grow again |
 //! | in that case a new job is dropped without a word | neither finished nor waiting |
 //! | a job that waits is skipped in that case, and does not block its type | later jobs overtake it |
 
@@ -25,7 +25,7 @@ pub(super) struct Gandiva {
     grown: BTreeMap<u32, Vec<usize>>,
 }
 
-/// What became of a job that was to run.
+/// The outcome of a job that was to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     /// It runs.

@@ -46,7 +46,7 @@ pub struct Variant {
     pub summary: &'static str,
     /// Whether it is one of Crius's own, with a pruned tuning and without a look at data-parallel memory.
     pub is_crius: bool,
-    /// Decides by data parallelism alone, unless told otherwise.
+    /// Decides by data parallelism alone, by default.
     pub force_dp: bool,
     /// Deadlines count.
     pub has_deadlines: bool,
@@ -90,7 +90,7 @@ pub static VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "crius-dp",
-        summary: "the same; knows data parallelism only, and what of it fits the memory",
+        summary: "the same; data parallelism only, if it fits the memory",
         force_dp: true,
         ..CRIUS
     },
@@ -115,24 +115,24 @@ pub static VARIANTS: &[Variant] = &[
     Variant { name: "crius-nm", summary: "meant to go without migration, and the same as `crius`", ..CRIUS },
     Variant {
         name: "crius-ddl",
-        summary: "the same; gives a job only devices with which it is done in time",
+        summary: "the same; gives a job only devices with which it meets its deadline",
         has_deadlines: true,
         ..CRIUS
     },
     Variant {
         name: "fcfs",
-        summary: "first come, first served on the type asked for, packed on as few nodes as hold a job",
+        summary: "first come, first served on the requested type, packed on the fewest nodes",
         ..BASELINE
     },
     Variant {
         name: "fcfs-r",
-        summary: "the same; a job may also lie on more nodes",
+        summary: "the same; a job may also be spread over more nodes",
         build: |_| Box::new(fcfs::Fcfs { is_relaxed: true }),
         ..BASELINE
     },
     Variant {
         name: "gavel",
-        summary: "the type for each job that makes the sum of throughputs largest, three changes at a time",
+        summary: "the type for each job that maximizes the sum of throughputs, three changes at a time",
         build: |_| Box::<gavel::Gavel>::default(),
         ..BASELINE
     },
@@ -150,14 +150,14 @@ pub static VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "elasticflow",
-        summary: "admits a job where all deadlines of its type hold, and doubles the job that gains most; all are placed anew",
+        summary: "admits a job if all deadlines of its type hold, and doubles the job with the largest gain; places all jobs again",
         has_deadlines: true,
         build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE
     },
     Variant {
         name: "elasticflow-l",
-        summary: "the same, with all the time in the world",
+        summary: "the same, without a limit on solver time",
         is_loose: true,
         build: |_| Box::<elasticflow::ElasticFlow>::default(),
         ..BASELINE
@@ -175,7 +175,7 @@ impl Variant {
     pub fn options(&self, options: Options) -> Options {
         Options {
             force_dp: self.force_dp,
-            // Of Crius's own only the one that knows nothing but data parallelism looks at its memory.
+            // Of Crius's own only the one that knows nothing but data parallelism checks its memory.
             checks_memory: !self.is_crius || self.force_dp,
             has_deadlines: self.has_deadlines,
             ..options

@@ -97,7 +97,7 @@ impl Default for Options {
     }
 }
 
-/// What became of a job that was tried.
+/// The outcome of a job that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
     /// It has devices.
@@ -199,7 +199,7 @@ impl World {
         self.ask(self.question(self.options.sched_with_opt), job, kind, shape)
     }
 
-    /// Whether a job can run, whatever the memory, where `force_opt` says so; where deadlines count, in time too.
+    /// Whether a job can run, whatever the memory, where `force_opt` states this; where deadlines count, in time too.
     pub fn is_feasible(&self, job: u32, kind: Kind, shape: Shape, force_opt: bool) -> bool {
         let is_late = self.options.has_deadlines && !self.meets_deadline(job, kind, shape);
         !is_late && self.ask(self.question(force_opt), job, kind, shape) > 0.0
@@ -244,7 +244,7 @@ impl World {
     }
 
     /// Places a job on the emptiest nodes of a type in its best locality, and where `is_relaxed` in ever worse ones. Its quota then
-    /// says how it lies.
+    /// states how it lies.
     pub fn place(&mut self, job: u32, kind: Kind, devices: u32, force_opt: bool, is_relaxed: bool) -> bool {
         let mut nodes = Vec::new();
         let asked = Quota { kind, devices, shape: self.site().best(kind, devices) };

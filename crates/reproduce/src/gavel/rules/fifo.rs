@@ -59,7 +59,7 @@ impl Fifo {
             let fitting: Vec<usize> = (0..types.len()).filter(|&place| free[types[place]] >= gang).collect();
             let Some(&first) = fitting.first() else { break };
             let (device_type, place) = if self.sight == Sight::Blind {
-                // As published: the draw says which type is given up, while it is always the last that is given.
+                // As published: the draw states which type is given up, while it is always the last that is given.
                 let drawn = self.random.below(fitting.len() as u32);
                 (types[types.len() - 1], fitting[drawn])
             } else {

@@ -25,7 +25,7 @@ pub(super) struct Columns {
     starts: Vec<usize>,
     rows: Vec<usize>,
     values: Vec<f64>,
-    /// A value as it is for one of several equal unknowns, which is what scaling looks at.
+    /// A value as it is for one of several equal unknowns, which is what scaling checks.
     entries: Vec<f64>,
     /// How often each unknown is there.
     counts: Vec<f64>,

@@ -4,7 +4,7 @@ use wharf_solver::sharing::Program;
 
 use super::interior::{self, Columns};
 
-/// The makespans that are looked at first, in seconds.
+/// The makespans that are checked first, in seconds.
 const WINDOW_S: (f64, f64) = (100.0, 1e6);
 /// The search ends when its bounds are closer than this ratio.
 const RATIO: f64 = 1.05;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_alike_may_be_told_once() {
+    fn equal_jobs_may_be_reported_once() {
         // Three jobs of a kind and one of another, alone and in pairs: once as two groups, once as four.
         let (alone, beside) = ([[3.0, 2.0], [1.0, 4.0]], 0.7);
         let speeds = |kinds: [usize; 2], is_pair: bool| -> Vec<[f64; 2]> {

@@ -43,7 +43,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// What a policy answers: zeros where it says nothing.
+/// What a policy answers: zeros where it states nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
     /// For each job in the system, a share of each type.

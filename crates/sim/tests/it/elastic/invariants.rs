@@ -44,7 +44,7 @@ struct Stop {
     done: f64,
 }
 
-/// A second account of everything, kept from what is told of starts and stops alone.
+/// A second account of everything, kept from what is informed of starts and stops alone.
 struct Books<'a> {
     topology: Topology,
     jobs: &'a [JobSpec],
@@ -56,11 +56,11 @@ struct Books<'a> {
     last_placement: Vec<Vec<NodeShare>>,
     reshapes: Reshapes,
     stops: Vec<Stop>,
-    /// Since when jobs have waited, and the longest wait that is over, and whose.
+    /// Since when jobs have waited, and the longest wait that has ended, and whose.
     waiting: BTreeMap<JobId, Time>,
     longest_wait: (f64, JobId),
     now: Time,
-    /// When enough has been seen: a job that is refused waits for ever.
+    /// When enough has been seen: a job that is refused waits indefinitely.
     until: Time,
     /// Jobs need not be done by then.
     may_be_open: bool,

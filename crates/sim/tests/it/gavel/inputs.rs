@@ -63,7 +63,7 @@ fn simulate(jobs: Vec<JobSpec>, cluster: &str, policy: &str) -> Result<Outcome, 
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_a_reason() {
+fn job_that_cannot_run_is_refused_with_a_reason() {
     for (bad, cluster, policy, expected) in [
         (job("x", 0.0, 1, 0.0, "A"), "v100:1", "fifo", "job `x` has 0 iterations, expected more than 0"),
         (job("x", 0.0, 0, 9.0, "A"), "v100:1", "fifo", "job `x` asks for no devices"),
@@ -193,8 +193,8 @@ fn a_run_can_end_after_some_rounds() {
 }
 
 #[test]
-fn a_policy_that_never_lets_a_job_run_is_told() {
-    // `fifo` gives the last type by name, on which this job stands still, for ever.
+fn policy_that_never_starts_a_job_is_reported() {
+    // `fifo` gives the last type by name, on which this job stands still, indefinitely.
     let mut profile = Profile::default();
     let workload = Workload { model: "A".into(), batch_size: Some(8) };
     for (device_type, speed) in [("k80", 1.0), ("v100", 0.0)] {

@@ -136,7 +136,7 @@ fn check(cluster: &ClusterSpec, steps: &[Step], limits: Option<&Limits>) -> Resu
                 }
             }
         }
-        // A job on a type that no node has never runs, and says so.
+        // A job on a type that no node has never runs, and reports this.
         let lost = world.state().jobs().find(|(job, spec, _)| {
             let types = &spec.gang.device_types;
             let is_nowhere = types.iter().all(|kind| &**kind == "tpu") && !types.is_empty();

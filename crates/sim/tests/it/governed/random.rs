@@ -213,7 +213,7 @@ fn simulate(limits: &Limits, jobs: &[JobSpec], policy: &wharf_policy::PolicyInfo
     let left: Vec<String> = world
         .reasons()
         .filter(|(_, reason)| !is_final(reason))
-        .map(|(job, reason)| format!("{job} waits for ever: {reason}"))
+        .map(|(job, reason)| format!("{job} waits indefinitely: {reason}"))
         .collect();
     if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
 }

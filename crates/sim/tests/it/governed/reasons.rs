@@ -97,7 +97,7 @@ fn of_policies() -> Vec<Case> {
             ..case(
                 "fifo",
                 vec![job(0.0, 8, 10.0, "ann")],
-                "cannot run as things are: needs 8 devices, the working nodes have 4 that it may use together",
+                "cannot start on the current nodes: needs 8 devices, the working nodes have 4 that it may use together",
             )
         },
     ]

@@ -40,7 +40,7 @@ fn first_start(policy: &str, settings: &[&str], limits: &Limits) -> Option<f64> 
             }
             let starving = |(_, reason): &(JobId, Reason)| *reason == Reason::Starving { holder: gang };
             if state.job(gang).phase == Phase::Waiting && world.now.seconds() > 1500.0 + STARVATION_S {
-                // Looked at now and then: it is a look at every waiting job.
+                // Checked now and then, because it checks every waiting job.
                 kept_for_it +=
                     u32::from(world.now.seconds() % 7.0 < 1.0 && world.reasons().any(|one| starving(&one)));
             }
@@ -53,7 +53,7 @@ fn first_start(policy: &str, settings: &[&str], limits: &Limits) -> Option<f64> 
     if limits.starvation_s.is_some()
         && life.first_start.is_some_and(|at| at.seconds() > 1500.0 + STARVATION_S)
     {
-        assert!(kept_for_it > 0, "{policy}: others are told that devices are kept for the gang");
+        assert!(kept_for_it > 0, "{policy}: reasons of others name the devices kept for the gang");
         assert_eq!(stops, 0, "{policy}: what it has waited for so long is not taken away again");
     }
     life.first_start.map(Time::seconds)

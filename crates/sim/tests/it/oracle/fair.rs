@@ -1,4 +1,4 @@
-//! Fair shares: usage is added up anew for every decision, second by second of every run.
+//! Fair shares: usage is added up again for every decision, second by second of every run.
 
 use super::place::{Strategy, place};
 use super::world::{Rule, World};

@@ -1,6 +1,6 @@
 //! Random cases on mixed devices, and a record of what the product did with them: who had what when, and how far each job was.
 //!
-//! Progress is worked out anew from starts and stops, so that nothing that a policy was told of it is taken on trust.
+//! Progress is worked out again from starts and stops, so that nothing that a policy was informed of it is taken on trust.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -513,7 +513,7 @@ pub(super) fn follow<'a>(case: &'a Case, policy: &str, settings: &[&str]) -> Tra
     tracker
 }
 
-/// Checks decisions of random cases until there were as many as asked for. `check` returns how many it looked at, or what is
+/// Checks decisions of random cases until there were as many as asked for. `check` returns how many it checked, or what is
 /// wrong; then the case is reduced to as few jobs as possible.
 pub(super) fn hold(what: &str, case: impl Fn(u64) -> Case, check: impl Fn(&Case) -> Result<u64, String>) {
     let (mut checked, mut seed) = (0, first_seed());

@@ -125,7 +125,7 @@ fn left_s(case: &Case, present: &Present) -> f64 {
 }
 
 /// Whether two jobs end sooner, on average, if `a` joins `b` than if it waits for the end of `b`: both are slowed until the first is
-/// done, then the other goes on alone.
+/// done, then the other continues alone.
 fn pays(case: &Case, a: &Present, b: &Present) -> bool {
     let slowed = |own: &Present, other: &Present| left_s(case, own) * case.slowdown(own.job, &[other.job]);
     let (first, second) = if slowed(a, b) < slowed(b, a) { (a, b) } else { (b, a) };

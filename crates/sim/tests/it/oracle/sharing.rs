@@ -199,7 +199,7 @@ fn check_fifo(case: &Case, moment: &Moment, shares: &Shares, rule: Fifo) -> Resu
     let mut own: Seats = shares.iter().map(whole).collect::<Result<_, _>>()?;
     own.sort();
     let kept = fifo(case, moment, rule, running(moment), shares);
-    // At rounds all types are assigned anew; with random placement no job moves.
+    // At rounds all types are assigned again; with random placement no job moves.
     let moved = if rule == Fifo::Any { kept.clone() } else { fifo(case, moment, rule, Vec::new(), shares) };
     if kept.as_ref() == Ok(&own) || moved.as_ref() == Ok(&own) {
         return Ok(());

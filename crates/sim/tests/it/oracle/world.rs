@@ -1,4 +1,4 @@
-//! A slow simulator of gangs on nodes: at every event a rule looks at everything and decides anew.
+//! A slow simulator of gangs on nodes: at every event a rule checks everything and decides again.
 //!
 //! Nothing of it is shared with the product. Times are whole seconds in most cases, so that ties are exact.
 

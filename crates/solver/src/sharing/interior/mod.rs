@@ -112,7 +112,7 @@ impl<'a> Path<'a> {
         best
     }
 
-    /// Goes on to where all products of pairs are equal: the centre of the best shares, or of all if there is no
+    /// Continues to where all products of pairs are equal: the centre of the best shares, or of all if there is no
     /// objective. `None` if the way is lost.
     pub(super) fn centre(&mut self) -> Option<Solved> {
         let aim = Aim { product: self.product, correction: None };

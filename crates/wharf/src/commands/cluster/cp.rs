@@ -1,4 +1,4 @@
-//! `wharf cp`: files into and out of what a job runs in, over a command beside it.
+//! `wharf cp`: files into and out of what a job runs in, over a command in it.
 //!
 //! Where a task runs there need be no more than `sh` and `cat`, and `tar` for folders. A file appears whole or not at all.
 
@@ -39,7 +39,7 @@ printf f; exec cat "$1""#;
 pub(in crate::commands) fn cp(args: &CpArgs) -> Result<Exit, CliError> {
     match (&args.from, &args.to) {
         (CpPlace::Here(from), CpPlace::Task { job, rank, path }) => {
-            // Said before a head is looked for.
+            // Said before a head is searched for.
             from.metadata().map_err(|error| CliError::read(from, error))?;
             with(&args.home, async |client| {
                 let job_id = id_of(client, *job).await?;
@@ -173,7 +173,7 @@ fn unpack(to: &Path) -> io::Result<Child> {
     tar.stdout(Stdio::null()).spawn()
 }
 
-/// Runs a command beside a task with this input, and hands its output on.
+/// Runs a command in a task with this input, and hands its output on.
 async fn transfer(
     client: &Client,
     open: ExecOpen,

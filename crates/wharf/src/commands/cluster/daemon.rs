@@ -25,7 +25,7 @@ use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
-/// How long the events of jobs that are over can be looked up.
+/// How long the events of jobs that have ended can be looked up.
 const HISTORY_DAYS: f64 = 90.0;
 
 /// A moment that no worker outlasts, and that every clock can hold.
@@ -34,7 +34,7 @@ const MAX_STAY_S: f64 = 1e10;
 /// The longest life of tokens: ten years.
 const TOKEN_TTL_MAX_S: f64 = 3.15e8;
 
-/// How long what computes an answer may go on when a head has stopped.
+/// How long what computes an answer may continue when a head has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// An async runtime for a daemon or a client.
@@ -46,7 +46,7 @@ fn built(runtime: std::io::Result<tokio::runtime::Runtime>) -> Result<tokio::run
     runtime.map_err(|error| CliError::new(ErrorKind::Internal, "cannot start threads").caused_by(error))
 }
 
-/// Serves until a signal ends it; what runs goes on running.
+/// Serves until a signal ends it; what runs continues running.
 pub(in crate::commands) fn head(args: &HeadArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     if let Some(HeadCommand::Init(args)) = &args.command {
         return init::init(args, terminal);
@@ -117,7 +117,7 @@ pub(super) async fn start_head(
     Ok((head, fingerprint))
 }
 
-/// Ends a head; what runs goes on running.
+/// Ends a head; what runs continues running.
 pub(super) async fn stop_head(head: Head) -> Result<(), CliError> {
     head.stop().await.map_err(|error| CliError::from_error(ErrorKind::Input, &error))
 }
@@ -185,7 +185,7 @@ fn token_life(ttl: Ttl) -> Result<Option<Duration>, CliError> {
     life.map(Some).ok_or_else(|| CliError::usage("`--token-ttl` is at most ten years, or `never`"))
 }
 
-/// Runs until a signal ends it; its tasks go on, and the next worker finds them.
+/// Runs until a signal ends it; its tasks continue, and the next worker finds them.
 pub(in crate::commands) fn worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let terminal = &terminal.logging(args.log_format);
     logged(terminal, args.log_format, serve_worker(args, terminal))
@@ -198,7 +198,7 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
         let config = worker_config(args, terminal).await?;
         let stopped = on_signal();
         let told = |notice: Notice| match notice {
-            Notice::Welcomed => terminal.note("the head has let this worker in"),
+            Notice::Welcomed => terminal.note("the head accepted this worker"),
             Notice::HeadAway { reason, retry_in } => {
                 terminal.warn(&format!("{reason}; next try in {:.1} s", retry_in.as_secs_f64()));
             }
@@ -224,7 +224,7 @@ fn serve_worker(args: &WorkerArgs, terminal: &Terminal) -> Result<Exit, CliError
     })
 }
 
-/// A worker cannot start, or go on.
+/// A worker cannot start, or continue.
 pub(super) fn worker_failed(error: &WorkerError) -> CliError {
     let failed = CliError::from_error(ErrorKind::Input, error);
     match error {
@@ -295,7 +295,7 @@ fn whole_gib(memory: Size) -> u32 {
     u32::try_from(memory.0 >> 30).unwrap_or(u32::MAX)
 }
 
-/// When it leaves, where the arguments say so.
+/// When it leaves, where the arguments state this.
 fn lifetime(args: &WorkerArgs) -> Option<Lifetime> {
     let idle = args.leave_when_idle.map(|idle| Duration::from_secs_f64(idle.0.min(MAX_STAY_S)));
     let until = args.leave_at.map(|at_s| UNIX_EPOCH + Duration::from_secs_f64(at_s.clamp(0.0, MAX_STAY_S)));

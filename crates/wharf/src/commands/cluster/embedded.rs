@@ -75,7 +75,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A worker that runs until it is requested to stop; the second part tells when it has been let in.
+    /// A worker that runs until it is requested to stop; the second part reports when the head has accepted it.
     fn start(config: WorkerConfig, mut stopped: watch::Receiver<bool>) -> (Self, oneshot::Receiver<()>) {
         let state_dir = config.state_dir.clone();
         let shutdown = async move {
@@ -154,7 +154,7 @@ impl Embedded {
             self.workers.push(worker);
             let Some(worker) = self.workers.last_mut() else { return Err(misread()) };
             if welcomed.await.is_err() {
-                // It has ended, and its end says why.
+                // It has ended, and its end states why.
                 let ended = std::mem::replace(&mut worker.task, tokio::spawn(async { Ok(()) })).await;
                 let failed = ended.map_err(|error| CliError::from_error(ErrorKind::Internal, &error))?;
                 failed.map_err(|error| worker_failed(&error))?;

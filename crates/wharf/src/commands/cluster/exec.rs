@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Pieces of input that wait for the network.
 const INPUT_PIECES: usize = 4;
 
-/// Runs a command beside a job and ends with its exit code.
+/// Runs a command in a job and ends with its exit code.
 pub(in crate::commands) fn exec(args: &ExecArgs) -> Result<Exit, CliError> {
     with(&args.home, async |client| {
         let job_id = id_of(client, args.job).await?;
@@ -34,7 +34,7 @@ pub(in crate::commands) fn exec(args: &ExecArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Runs a command beside a task, with a terminal if that is wanted, its input and output here.
+/// Runs a command in a task, with a terminal if that is wanted, its input and output here.
 pub(in crate::commands) async fn session(
     client: &Client,
     open: ExecOpen,
@@ -63,7 +63,7 @@ pub(in crate::commands) async fn session(
     show(output).await
 }
 
-/// Becomes a command beside a task; returns only where that is not possible.
+/// Becomes a command in a task; returns only where that is not possible.
 pub(in crate::commands) fn exec_session(args: &ExecSessionArgs) -> Exit {
     let task = wharf_worker::SessionTask {
         pid: args.task,

@@ -1,4 +1,4 @@
-//! A job's output, shown until it is over.
+//! A job's output, shown until it has ended.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::seen::Seen;
 use crate::error::CliError;
 use crate::output::Terminal;
 
-/// How often a job that waits is looked at.
+/// How often a job that waits is checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// A job that waits longer is worth a word.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Shows the output of a job's runs, through preemptions and retries, until it is over.
+/// Shows the output of a job's runs, through preemptions and retries, until it has ended.
 pub(super) async fn show(
     client: &Client,
     terminal: &Terminal,

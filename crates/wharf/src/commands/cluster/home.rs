@@ -47,7 +47,7 @@ impl Home {
         client_value(&env::HEAD).is_some()
     }
 
-    /// Where clients look for the head: the environment or the configuration, or this folder.
+    /// Where clients search for the head: the environment or the configuration, or this folder.
     pub(super) fn locator(&self) -> Locator {
         locator(Some(self.0.clone()))
     }
@@ -86,7 +86,7 @@ impl Home {
     }
 }
 
-/// The user's own folder for what Wharf has to remember; the hint says what to do where there is none.
+/// The user's own folder for what Wharf has to remember; the hint states what to do where there is none.
 pub(in crate::commands) fn state_home(hint: &str) -> Result<PathBuf, CliError> {
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
@@ -96,7 +96,7 @@ pub(in crate::commands) fn state_home(hint: &str) -> Result<PathBuf, CliError> {
     }
 }
 
-/// Where clients look for a head, by the environment, the configuration and a state directory.
+/// Where clients search for a head, by the environment, the configuration and a state directory.
 pub(in crate::commands) fn locator(home: Option<PathBuf>) -> Locator {
     Locator {
         home,

@@ -9,7 +9,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit::Exit;
 use crate::output::Terminal;
 
-/// Makes what is missing and says where it is.
+/// Makes what is missing and states where it is.
 pub(super) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
     let home = Home::new(&args.home)?;
     let access = open(&home, &args.host, args.renew)?;

@@ -21,7 +21,7 @@ use crate::input;
 use crate::interrupt;
 use crate::output::Terminal;
 
-/// What the background says when it serves.
+/// What the background states when it serves.
 const READY: &str = "ready";
 
 /// Starts a cluster and serves until a signal ends it, or ends the one that serves.
@@ -72,7 +72,7 @@ fn serve(plan: &EmbeddedPlan, home: &Home, is_detached: bool, terminal: &Termina
     })
 }
 
-/// Tells what there is and how it is used.
+/// States what there is and how it is used.
 async fn introduce(home: &Home, terminal: &Terminal) -> Result<(), CliError> {
     let client = Client::connect(home.path()).await?;
     let nodes = client.list_nodes().await?;

@@ -158,7 +158,7 @@ fn change(args: &NodeChangeArgs, change: Change, terminal: &Terminal) -> Result<
         Change::Cordon => "no new jobs start on it",
         Change::Drain => "no new jobs start on it, and those that run leave",
         Change::Resume => "jobs may start on it",
-        Change::Remove => "it is not expected back; what ran there is run elsewhere",
+        Change::Remove => "it is not expected back; its jobs are requeued",
     };
     terminal.note(&format!("node `{}`: {done}", args.name));
     Ok(Exit::Ok)

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn history_is_told_in_words() {
+    fn history_is_reported_in_words() {
         let node = |name: &str, kind: &str| NodeSummary {
             name: name.to_owned(),
             device_type: kind.to_owned(),

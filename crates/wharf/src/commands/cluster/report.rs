@@ -28,7 +28,7 @@ pub(in crate::commands) fn report(args: &ReportArgs, terminal: &Terminal) -> Res
     };
     let summary = Summary::new(labels, &outcome, 0.0);
     let page = Page {
-        title: "What the cluster has done".to_owned(),
+        title: "Cluster usage".to_owned(),
         commands: vec![command_line()],
         runs: vec![PageRun::new(summary, &nodes, &specs, &outcome)],
         tables: vec![("Jobs".to_owned(), record.table())],

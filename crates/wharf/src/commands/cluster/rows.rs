@@ -125,7 +125,7 @@ fn filled(command: &[String], row: &Row) -> Vec<String> {
     command.iter().map(|word| fill(word, &values)).collect()
 }
 
-/// Other braces stay as they are, and what was filled in is not looked at again.
+/// Other braces stay as they are, and what was filled in is not checked again.
 fn fill(word: &str, values: &[(&str, String)]) -> String {
     let mut filled = String::with_capacity(word.len());
     let mut rest = word;

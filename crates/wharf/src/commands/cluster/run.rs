@@ -115,7 +115,7 @@ fn spec(args: &RunArgs) -> Result<JobSpec, CliError> {
     })
 }
 
-/// A job whose output is shown until it is over.
+/// A job whose output is shown until it has ended.
 struct Followed<'a> {
     client: Client,
     terminal: &'a Terminal,

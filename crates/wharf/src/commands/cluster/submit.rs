@@ -163,7 +163,7 @@ pub(super) fn context(file: Option<&Path>, flags: &JobFlags) -> Result<Context, 
         .map_err(|error| CliError::input("cannot determine the working directory").caused_by(error))?;
     let parent = file.filter(|path| !is_standard(path)).and_then(Path::parent);
     let folder = parent.map_or_else(PathBuf::new, Path::to_owned);
-    // Variables that are not UTF-8 cannot be told to a head.
+    // Variables that are not UTF-8 cannot be requested to a head.
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
@@ -247,7 +247,7 @@ async fn hand_in(client: &Client, planned: Vec<Planned>) -> Result<Vec<Taken>, C
     Ok(taken.into_iter().flatten().collect())
 }
 
-/// Says what the jobs are called from now on. The output of a job that is followed is all that is to be on standard output.
+/// States what the jobs are called from now on. The output of a job that is followed is all that is to be on standard output.
 fn tell(taken: &[Taken], args: &SubmitArgs, terminal: &Terminal) -> Result<(), CliError> {
     let ids: Vec<u32> = taken.iter().map(|job| job.job_id).collect();
     let text: Vec<String> = ids.iter().map(u32::to_string).collect();

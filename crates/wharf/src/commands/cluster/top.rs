@@ -56,7 +56,7 @@ async fn look(client: &Client, rates: &mut Rates, sort: Sort) -> Result<Frame, C
     let now_s = unix_s();
     let policy = if info.policy.is_empty() { String::new() } else { format!(" · {}", info.policy) };
     let title = format!(
-        "wharf {}{policy} · {} nodes · {} of {} devices free · {} jobs live, {} over",
+        "wharf {}{policy} · {} nodes · {} of {} devices free · {} unfinished jobs, {} ended",
         info.version, info.nodes, info.devices_free, info.devices, info.jobs_live, info.jobs_ended
     );
     Ok(Frame { title, nodes, rates: rates.update(now_s, &jobs), jobs, now_s, sort })

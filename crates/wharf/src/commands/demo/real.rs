@@ -108,7 +108,7 @@ async fn run(
     recorded
 }
 
-/// Submits each job at its time and shows how they fare until all are over.
+/// Submits each job at its time and shows how they fare until all have ended.
 async fn follow(
     home: &Path,
     args: &DemoArgs,

@@ -86,7 +86,7 @@ pub(super) fn bake(args: &ClusterBakeArgs, terminal: &Terminal) -> Result<Exit, 
     }
 }
 
-/// Says that a failed attempt has left a machine, which costs money, and how to end it.
+/// States that a failed attempt has left a machine, which costs money, and how to end it.
 fn tell_left(file: &Path, terminal: &Terminal) {
     let file = file.display();
     terminal.warn(&format!(

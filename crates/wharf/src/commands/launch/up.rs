@@ -56,7 +56,7 @@ pub(in crate::commands) fn up(args: &UpArgs, terminal: &Terminal) -> Result<Exit
     let is_gone = |name: &&String| !cluster.nodes.iter().any(|node| node.name == **name);
     let gone: Vec<&str> = known.keys().filter(is_gone).map(String::as_str).collect();
     if !gone.is_empty() {
-        let question = format!("the file does not have {} any more: stop there?", gone.join(", "));
+        let question = format!("the file no longer contains {}: stop these nodes?", gone.join(", "));
         if !confirm(&question, args.yes, terminal)? {
             return Ok(Exit::Ok);
         }
@@ -132,7 +132,7 @@ fn show_plan(planned: &[Planned], terminal: &Terminal) -> Result<(), CliError> {
     terminal.grid(&grid)
 }
 
-/// Tells what became of the nodes, and how to go on.
+/// States the outcome of the nodes, and how to continue.
 fn conclude(
     launcher: &Launcher,
     report: &Report,

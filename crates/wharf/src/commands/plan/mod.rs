@@ -26,7 +26,7 @@ pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliE
     }
     let answers: Vec<Answer> =
         gangs(args).iter().map(|devices| question.answer(devices)).collect::<Result<_, _>>()?;
-    // A sweep goes on where the samples cannot be split over some number of devices.
+    // A sweep continues where the samples cannot be split over some number of devices.
     let refused = answers.iter().find_map(|answer| answer.refusal.as_ref());
     if let Some(refusal) = refused.filter(|_| !args.sweep || answers.iter().all(|one| one.refusal.is_some()))
     {

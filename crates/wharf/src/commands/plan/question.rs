@@ -16,7 +16,7 @@ use crate::output::Terminal;
 
 /// Devices of a node, where nothing is said.
 const PER_NODE: u32 = 8;
-/// The most devices that are looked at where fewer do not do: as many as can be asked about.
+/// The most devices that are checked where fewer do not do: as many as can be asked about.
 const DEVICES_MAX: u32 = 1 << 20;
 
 /// A model, and what is known of devices.
@@ -303,7 +303,7 @@ impl Question {
     }
 }
 
-/// The model with what was measured of its layers, where a database says so.
+/// The model with what was measured of its layers, where a database states this.
 fn measured_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> {
     let Some(path) = &args.profile else { return Ok(model) };
     let rows = wharf_profile::measurements(path).map_err(|error| translate::profile(&error))?;

@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
-/// Lists communication times, and tells what moving so many elements takes.
+/// Lists communication times, and states what moving so many elements takes.
 pub(super) fn comm(args: &ProfileCommArgs, terminal: &Terminal) -> Result<(), CliError> {
     let operation = args.op.as_deref().map(operation).transpose()?;
     let records = read(&args.profile, terminal)?;

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output::Terminal;
 use crate::output::grid::Grid;
 
-/// Tells how two profiles differ.
+/// States how two profiles differ.
 pub(super) fn diff(args: &ProfileDiffArgs, terminal: &Terminal) -> Result<(), CliError> {
     let [mut before, mut after] =
         [read_unfolded(&args.before, terminal)?, read_unfolded(&args.after, terminal)?];

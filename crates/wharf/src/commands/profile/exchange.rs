@@ -13,7 +13,7 @@ use crate::output::Terminal;
 use crate::output::grid::Grid;
 use wharf_staging::StagedFile;
 
-/// Takes tables into a database, and tells what was new.
+/// Takes tables into a database, and states what was new.
 pub(super) fn import(args: &ProfileImportArgs, terminal: &Terminal) -> Result<(), CliError> {
     let mut records = Records::default();
     for file in &args.files {
@@ -51,7 +51,7 @@ pub(super) fn put(path: &Path, records: &Records) -> Result<Changes, CliError> {
     Ok(changes)
 }
 
-/// Tells what adding to a database has changed, or would.
+/// States what adding to a database has changed, or would.
 pub(super) fn show(
     into: &Path,
     is_dry_run: bool,

@@ -100,7 +100,7 @@ fn tally_document(tally: &Tally) -> Value {
     json!({ "new": tally.new, "gone": tally.gone, "changed": tally.changed, "equal": tally.equal })
 }
 
-/// Tells how exact cells and communication times differ, where there are any.
+/// States how exact cells and communication times differ, where there are any.
 fn note_tallies(changes: &Changes, terminal: &Terminal) {
     for (name, tally) in [("exact cells", &changes.cells), ("communication", &changes.comm)] {
         if !tally.is_empty() {

@@ -17,13 +17,13 @@ use crate::output::grid::Grid;
 struct Answer {
     device_type: String,
     speed: Speed,
-    /// Who says so, where an entry does.
+    /// Who states this, where an entry does.
     source: String,
     /// The parallel plan that it holds for, where that is known.
     plan: Option<String>,
 }
 
-/// Tells how fast a model runs.
+/// States how fast a model runs.
 pub(super) fn query(args: &ProfileQueryArgs, terminal: &Terminal) -> Result<(), CliError> {
     if args.iteration_ms.is_some_and(|told| !told.is_finite() || told <= 0.0) {
         return Err(CliError::usage("`--iteration-ms` takes milliseconds above 0"));
@@ -93,7 +93,7 @@ fn planned(
     let mut plans: Vec<&str> = plans.map(|(key, _)| key.plan.as_str()).collect();
     plans.sort_unstable();
     plans.dedup();
-    let failed = CliError::input(format!("nothing is known of `{}` under the plan `{plan}`", args.model))
+    let failed = CliError::input(format!("no data for `{}` under the plan `{plan}`", args.model))
         .hint_nearest(plan, plans.iter().copied());
     Err(if plans.is_empty() { failed } else { failed.hint(format!("its plans are {}", plans.join(", "))) })
 }
@@ -119,8 +119,7 @@ fn data_parallel(
     };
     let answers: Vec<Answer> = types.iter().filter_map(known).collect();
     if answers.is_empty() {
-        let message =
-            format!("nothing is known of data parallelism of `{}` apart from its best plan", args.model);
+        let message = format!("no data for data parallelism of `{}`, only for its best plan", args.model);
         return Err(CliError::input(message).hint("omit `--data-parallel` for the best plan"));
     }
     Ok(answers)

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::input::{self, is_standard};
 use crate::output::{Terminal, counted};
 
-/// Reads a trace, changes it where `edit` says so, and writes it.
+/// Reads a trace, changes it where `edit` states this, and writes it.
 ///
 /// # Errors
 /// An input that cannot be read, a change that leaves no job, an output that cannot be written.

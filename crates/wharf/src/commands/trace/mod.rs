@@ -111,7 +111,7 @@ fn generate_trace(args: &GenerateArgs, terminal: &Terminal) -> Result<Exit, CliE
 fn generator_settings(args: &GenerateArgs) -> Result<GeneratorSettings, CliError> {
     let gangs = match &args.gangs {
         Some(mix) => mix.parse().map_err(|error| CliError::from_error(ErrorKind::Usage, &error))?,
-        // With no device at all no size fits, and the generator says so.
+        // With no device at all no size fits, and the generator states this.
         None => GangMix::philly().at_most(args.devices).unwrap_or_else(GangMix::philly),
     };
     let rate = match (args.at_once, args.rate) {

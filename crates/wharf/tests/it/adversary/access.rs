@@ -50,7 +50,7 @@ impl Site {
     }
 }
 
-/// A command that has printed something, and goes on.
+/// A command that has printed something, and continues.
 fn streaming(mut command: Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -153,7 +153,7 @@ fn revoked_token_ends_its_open_streams() {
         assert!(text.contains("revoked"), "{text}");
     }
     assert!(is_closed(events) && is_closed(followed));
-    // The command beside the task is ended on the worker, too; the job itself goes on.
+    // The command in the task is ended on the worker, too; the job itself continues.
     until("the command is ended", || {
         let found = Command::new("pgrep").args(["-u", &site.ann.name, "-f", "echo beside"]).output().unwrap();
         found.stdout.is_empty()
@@ -442,7 +442,7 @@ fn join_token_joins_one_node_and_replaces_none() {
         command.env("WHARF_HOME", site.folder.path().join(folder)).arg("--join-token-file").arg(&join);
         command
     };
-    let _first = Daemon::start(&mut far("one", "n1"), "has let this worker in");
+    let _first = Daemon::start(&mut far("one", "n1"), "accepted this worker");
     let stolen = far("two", "n2").output().unwrap();
     let text = String::from_utf8_lossy(&stolen.stderr).into_owned();
     assert!(text.contains("this join token is used up: it has joined n1"), "{text}");

@@ -28,7 +28,7 @@ impl Cluster {
         let words = [&["worker", "--node", "n0", "--devices", devices], worker].concat();
         let mut command = site.admin_command(&words);
         command.envs(env.iter().copied());
-        let worker = Daemon::start(&mut command, "has let this worker in");
+        let worker = Daemon::start(&mut command, "accepted this worker");
         Self { site, _worker: worker, _head: head }
     }
 
@@ -339,7 +339,7 @@ fn tasks_have_no_inherited_descriptors() {
     let mut shell = Command::new("bash");
     let line = format!("exec 7<{} {program} worker --node n0 --devices a40:1", secret.display());
     shell.args(["-c", &line]).env("WHARF_HOME", site.state()).env("WHARF_CONFIG", "/dev/null");
-    let _worker = Daemon::start(&mut shell, "has let this worker in");
+    let _worker = Daemon::start(&mut shell, "accepted this worker");
     for said in [
         site.as_user(&site.ann, &["submit", "--wait", "--", "sh", "-c", "ls -l /proc/$$/fd"]),
         site.admin(&["submit", "--wait", "--", "sh", "-c", "ls -l /proc/$$/fd"]),

@@ -60,7 +60,7 @@ fn worker_elsewhere(site: &Site, node: &str) -> Daemon {
         "--join-token-file",
         token_text,
     ]);
-    Daemon::start(command.env("WHARF_HOME", home), "has let this worker in")
+    Daemon::start(command.env("WHARF_HOME", home), "accepted this worker")
 }
 
 #[test]

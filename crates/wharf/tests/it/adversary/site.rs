@@ -128,7 +128,7 @@ impl Site {
     pub(crate) fn worker(&self, node: &str, more: &[&str]) -> Daemon {
         let mut words = vec!["worker", "--node", node];
         words.extend(more);
-        Daemon::start(&mut self.admin_command(&words), "has let this worker in")
+        Daemon::start(&mut self.admin_command(&words), "accepted this worker")
     }
 
     /// A command of the administrator.

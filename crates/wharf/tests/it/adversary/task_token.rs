@@ -13,7 +13,7 @@ use crate::exec::until;
 
 const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
 
-/// Runs a command beside a task of a job; returns its exit code.
+/// Runs a command in a task of a job; returns its exit code.
 async fn exec(client: &Client, job_id: u32, rank: u32, command: &[&str]) -> Result<i32, ClientError> {
     let command = command.iter().map(|word| (*word).to_owned()).collect();
     let open = exec_input::Message::Open(ExecOpen { job_id, rank, command, ..ExecOpen::default() });
@@ -43,7 +43,7 @@ async fn a_task_token_runs_commands_beside_its_own_job_only() {
     let cluster = Cluster::new();
     let _head = cluster.head();
     let worker =
-        |name| cluster.daemon(&["worker", "--node", name, "--devices", "cpu:2"], "has let this worker in");
+        |name| cluster.daemon(&["worker", "--node", name, "--devices", "cpu:2"], "accepted this worker");
     let _workers = [worker("n1"), worker("n2")];
     let (up, gate) = (cluster.pipe("up"), cluster.pipe("gate"));
     let script = format!(

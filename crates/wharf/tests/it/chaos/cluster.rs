@@ -48,7 +48,8 @@ impl Cluster {
             cluster.restart(index);
         }
         for index in 1..=WORKERS {
-            cluster.wait_until("a worker is let in", || cluster.said(index).contains("let this worker in"));
+            cluster
+                .wait_until("a worker is accepted", || cluster.said(index).contains("accepted this worker"));
         }
         cluster
     }

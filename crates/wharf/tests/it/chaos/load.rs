@@ -131,7 +131,7 @@ impl Load {
     }
 }
 
-/// Whether a job is over that may have been cancelled by a head that died before it said so.
+/// Whether a job has ended that may have been cancelled by a head that died before it said so.
 fn is_over(cluster: &Cluster, id: &str) -> bool {
     let job = cluster.ask(&["job", id, "--output", "json"]);
     !job["job"]["end_s"].is_null()

@@ -1,6 +1,6 @@
 //! Nothing is lost: head and workers are killed at random moments while gangs, arrays, retries and preemptions run.
 //!
-//! `WHARF_CHAOS_SEEDS` says how many seeds are tried, `WHARF_CHAOS_FIRST` which is the first.
+//! `WHARF_CHAOS_SEEDS` states how many seeds are tried, `WHARF_CHAOS_FIRST` which is the first.
 mod cluster;
 mod faults;
 mod load;

@@ -173,7 +173,7 @@ fn check_logs(
     let expected = format!("begin {generation}\n{lines}last\n");
     let wrong = |rank: u64| {
         let output = cluster.run(&["logs", &id, "--rank", &rank.to_string()]);
-        // A shell says so when a signal to the group has ended the command that it was waiting for.
+        // A shell states this when a signal to the group has ended the command that it was waiting for.
         let text = String::from_utf8_lossy(&output.stdout).replace("Terminated\n", "");
         (text != expected).then(|| format!("rank {rank}: its log is {text:?} instead of {expected:?}"))
     };

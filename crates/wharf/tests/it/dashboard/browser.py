@@ -303,7 +303,7 @@ def main():
         browser.run("location.hash = '#/job/2'; return 1")
         browser.wait_text(f"it belongs to {getpass.getuser()}", ".title")
         assert browser.run("return document.querySelectorAll('.title button').length") == 0
-        # What runs goes on without its cluster: it is ended here.
+        # What runs continues without its cluster: it is ended here.
         cluster.say("cancel", "2")
         wait_for("the end of all jobs", lambda: cluster.metrics()['wharf_jobs{state="cancelled"}'] == JOBS + 1)
     if IS_FULL:

@@ -55,7 +55,7 @@ class Cluster:
         return {**kept, "WHARF_HOME": str(self.home)}
 
     def start(self, *words, ready):
-        """Starts a daemon and waits until it says that it is ready."""
+        """Starts a daemon and waits until it states that it is ready."""
         daemon = subprocess.Popen([self.wharf, *words], env=self.environment(), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.daemons.append(daemon)
@@ -67,7 +67,7 @@ class Cluster:
         raise AssertionError(f"{words} ended before it said `{ready}`")
 
     def worker(self, node, devices):
-        self.start("worker", "--node", node, "--devices", devices, ready="has let this worker in")
+        self.start("worker", "--node", node, "--devices", devices, ready="accepted this worker")
 
     def say(self, *words):
         done = subprocess.run([self.wharf, *words], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)

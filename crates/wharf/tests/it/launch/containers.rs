@@ -63,7 +63,7 @@ impl<'a> Engine<'a> {
         self
     }
 
-    /// The image anew, with another word in it.
+    /// The image again, with another word in it.
     fn import(&self, word: &str) {
         std::fs::write(self.lab.path("image/etc/image"), format!("{word}\n")).unwrap();
         let mut tar = Command::new("tar");
@@ -331,7 +331,7 @@ fn containers_that_cannot_be_made_are_explained_and_made_by_the_next_launcher() 
         1,
         "what the file starts, and nothing else"
     );
-    // A command that is interrupted does not go on in the container.
+    // A command that is interrupted does not continue in the container.
     let mut exec = lab.command(&["cluster", "exec", "c.yaml", "--", "echo begun; sleep 601; echo never"]);
     let mut exec = exec.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

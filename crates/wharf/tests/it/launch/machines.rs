@@ -18,7 +18,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Submits a gang over all nodes; each says where it is.
+/// Submits a gang over all nodes; each states where it is.
 #[track_caller]
 fn runs_everywhere(lab: &Lab, cluster: &str, nodes: &[&str]) {
     says_where(lab, &|words| lab.command(words), cluster, nodes);
@@ -103,7 +103,7 @@ fn allocations_of_a_slurm_come_up_come_back_and_go() {
     let up = || run(&["up", "c.yaml", "--output", "json"]);
     let said = up().ends(0);
     assert_eq!(said.phases(), ["reach sync setup start"; 2]);
-    assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started goes on when its step is over");
+    assert_eq!(up().ends(0).phases(), ["reach"; 2], "what was started continues when its step is over");
     assert!(lab.path("trail-1").exists());
     runs_everywhere(&lab, "hpc", &["head", "worker-1"]);
     run(&["cluster", "exec", "c.yaml", "--all", "--", "exit 4"]).ends(4);
@@ -131,7 +131,7 @@ fn allocations_of_a_slurm_come_up_come_back_and_go() {
 }
 
 #[test]
-fn a_template_is_filled_with_what_is_said_and_nothing_less() {
+fn template_without_all_values_is_rejected() {
     let lab = Lab::new();
     let said =
         lab.wharf(&["cluster", "render", TEMPLATE, "--set", "AMI ID=ami-1", "--set", "EFS IT=fs-1"]).ends(3);

@@ -3,7 +3,7 @@
 //! The machines are namespaces, see `wharf_testing::machine`.
 #![expect(
     clippy::print_stderr,
-    reason = "a test that did not run must say so, and a run's times are of interest"
+    reason = "a test that did not run must report it, and a run's times are of interest"
 )]
 
 mod containers;

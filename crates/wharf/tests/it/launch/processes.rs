@@ -25,7 +25,7 @@ fn a_cluster_comes_up_runs_a_job_everywhere_and_leaves_nothing() {
         (0..3).map(|rank| lab.read(&format!("{rank}.out")).trim().to_owned()).collect();
     nodes.sort();
     assert_eq!(nodes, ["head", "worker-1", "worker-2"]);
-    // A job that would go on for ever is ended with the cluster.
+    // A job that would continue indefinitely is ended with the cluster.
     let mut long = lab.command(&["submit", "--gang", "3x1", "--", "sleep", "600"]);
     Said::from(long.env("WHARF_HOME", &client).output().unwrap()).ends(0);
     let running = || {
@@ -150,7 +150,7 @@ fn a_node_that_failed_is_retried_alone_and_no_failure_is_forgotten() {
 }
 
 #[test]
-fn what_has_died_is_started_again() {
+fn dead_process_is_restarted() {
     let lab = Lab::new();
     lab.describe(&format!("{THREE}setup_commands: ['true']\n"));
     lab.up(&[]).ends(0);
@@ -176,13 +176,13 @@ fn what_has_died_is_started_again() {
     // The head comes back at the same port, so that the other nodes are not disturbed.
     end("head", "head");
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach start", "reach", "reach"]);
-    // A node whose files are gone is set up anew, under its name.
+    // A node whose files are gone is set up again, under its name.
     end("worker-2", "worker");
     let home = lab.home("worker-2");
     let mut marks = lab.marks("three");
     std::fs::remove_dir_all(&home).unwrap();
     assert_eq!(lab.up(&[]).ends(0).phases(), ["reach", "reach", "reach setup start"]);
-    // A head that was set up anew is another one: all join again.
+    // A head that was set up again is another one: all join again.
     end("head", "head");
     end("head", "worker");
     marks.extend(lab.marks("three"));
@@ -203,7 +203,7 @@ fn what_has_died_is_started_again() {
     }
     lab.describe("cluster_name: three\nprovider: {type: process, workers: 1}\nsetup_commands: ['true']\n");
     let said = lab.up(&[]).ends(2);
-    assert!(said.stderr.contains("does not have worker-2 any more"), "{said:?}");
+    assert!(said.stderr.contains("no longer contains worker-2"), "{said:?}");
     assert_eq!(lab.up(&["--yes"]).ends(0).phases(), ["reach"; 2]);
     assert!(!home.exists(), "it was stopped");
     lab.down("three");

@@ -55,7 +55,7 @@ fn commands_run_on_nodes_and_pass_on_their_codes() {
 }
 
 #[test]
-fn files_are_copied_both_ways_and_nodes_are_looked_at() {
+fn files_are_copied_both_ways_and_nodes_are_inspected() {
     let lab = Lab::new();
     std::fs::create_dir(lab.path("app")).unwrap();
     lab.write("app/code.py", "1\n");
@@ -102,7 +102,7 @@ fn machines_are_used_over_ssh() {
     let said =
         machines.wharf(&["cluster", "exec", "c.yaml", "--", "echo \"a b\" $SET_BY_USER; exit 5"]).ends(5);
     assert_eq!(said.stdout, "a b yes\n");
-    // The shell is interactive, so that settings hold, and says nothing of that.
+    // The shell is interactive, so that settings hold, and states nothing of that.
     let words = ["cluster", "exec", "c.yaml", "--", "case $- in *i*) echo own >&2;; esac"];
     assert_eq!(machines.wharf(&words).ends(0).stderr, "own\n");
     let said =

@@ -10,7 +10,7 @@ use crate::launch::lab::Lab;
 
 const HEAD: &str = "127.0.0.1";
 
-/// What Wharf does in the place of Ray.
+/// What Wharf does instead of Ray.
 enum Wharf {
     /// The same.
     Same,
@@ -413,7 +413,7 @@ fn every_recorded_scenario_is_the_same_or_better_for_a_reason() {
     let recorded: Value = serde_json::from_str(&text).unwrap();
     let scenarios = recorded["scenarios"].as_array().unwrap();
     let ids: Vec<&str> = scenarios.iter().map(|scenario| scenario["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, SCENARIOS.map(|(id, _)| id), "every recorded scenario is looked at");
+    assert_eq!(ids, SCENARIOS.map(|(id, _)| id), "every recorded scenario is checked");
     let shims = Shims::new();
     // The last one is of the first cluster, and has to be played before that is down.
     let order = |id: &str| if id == "q5" { 13 } else { ids.iter().position(|other| *other == id).unwrap() };

@@ -55,7 +55,7 @@ impl Machines {
     pub(crate) fn boot(&mut self, name: &str) {
         let machine = Machine::boot(name, &self.lab.path("hosts"));
         self.hub.connect(&machine, &address(name));
-        // Its network card is another one after each boot, and the others would look for the old one for a while.
+        // Its network card is another one after each boot, and the others would search for the old one for a while.
         for other in self.machines.values().chain([&self.hub]) {
             other.ip("neigh flush all");
         }

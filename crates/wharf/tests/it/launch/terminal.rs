@@ -107,7 +107,7 @@ fn a_person_at_a_terminal_is_there() {
     let runs = |text: &str| until(text, || (machines.count(text) > 0).then_some(()));
     let ends = |text: &str| until(text, || (machines.count(text) == 0).then_some(()));
 
-    // Ctrl-C is for what runs in the shell, and the shell goes on; its port is here meanwhile.
+    // Ctrl-C is for what runs in the shell, and the shell continues; its port is here meanwhile.
     let mut shell = at(&["attach", "c.yaml", "-p", "8901"]);
     shell.types("sleep 611\n");
     runs("sleep 611");
@@ -160,7 +160,7 @@ fn a_person_at_a_terminal_is_there() {
 fn windows(machines: &Machines) {
     let at = |words: &[&str]| Terminal::new(&machines.lab, &machines.command(words));
     let mut window = at(&["attach", "c.yaml", "--tmux"]);
-    // Keys that come before tmux has the terminal are lost; its status line says that it has.
+    // Keys that come before tmux has the terminal are lost; its status line states that it has.
     window.shows("0:");
     window.types("WORD=kept; echo > ~/opened\n");
     until("the window", || machines.disk("nd1").join("opened").exists().then_some(()));

@@ -82,13 +82,13 @@ fn every_failure_is_explained_and_repaired() {
     machines.down();
 }
 
-/// A line that says that it is there, and stays.
+/// A line that states that it is there, and stays.
 fn stays(machines: &Machines, name: &str) -> String {
     format!("'echo > {}; sleep 600'", machines.lab.path(name).display())
 }
 
 #[test]
-fn a_launcher_is_interrupted_in_any_phase_and_the_next_goes_on() {
+fn a_launcher_is_interrupted_in_any_phase_and_the_next_continues() {
     needs!(NAMESPACES, SSHD);
     let mut machines = Machines::new();
     let keys = |line: &str, phase: &str| {

@@ -15,7 +15,7 @@ const SEEDS: u64 = 20_000;
 /// How one iteration divides: by storage, by device and by network.
 const STAGES: [[f64; 3]; 3] = [[0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.1, 0.4, 0.5]];
 
-/// What is looked for. All times are those of the wall.
+/// What is searched for. All times are those of the wall.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) policy: &'static str,

@@ -150,8 +150,8 @@ impl Cluster {
     }
 }
 
-/// What a worker says when the head has taken it.
-pub(crate) const WELCOME: &str = "has let this worker in";
+/// What a worker states when the head has taken it.
+pub(crate) const WELCOME: &str = "accepted this worker";
 
 impl Drop for Cluster {
     fn drop(&mut self) {

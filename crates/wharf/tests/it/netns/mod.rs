@@ -4,7 +4,7 @@
 //! the Ray cluster a `ray` program, named by `WHARF_TEST_RAY` (else the one in the search path).
 #![expect(
     clippy::print_stderr,
-    reason = "a test that did not run must say so, and a run's times are of interest"
+    reason = "a test that did not run must report it, and a run's times are of interest"
 )]
 
 mod machines;
@@ -184,7 +184,7 @@ fn a_power_cut_of_the_first_rank_is_survived_as_well() {
 fn a_node_that_is_cut_off_stops_its_task_before_it_is_run_elsewhere() {
     needs!(NAMESPACES);
     let cluster = Cluster::new(2, LOST_AFTER_S);
-    // Goes on for as long as it can when it is requested to stop.
+    // Continues for as long as it can when it is requested to stop.
     let script = "trap '' TERM; while :; do echo $(date +%s.%N) $(hostname) >> trail-$WHARF_GENERATION; sleep 0.02; done";
     submitted(cluster.submit("--grace 60s", &["sh", "-c", script]));
     let times = |generation: u32| {

@@ -69,7 +69,7 @@ fn containers_run_on_slurm_and_no_gpu_is_requested_unasked() {
 }
 
 #[test]
-fn exit_codes_refusals_and_cancelling_are_told() {
+fn exit_codes_refusals_and_cancelling_are_reported() {
     needs!(SLURM);
     let slurm = Slurm::start(1, 16, 1);
     let failed =

@@ -168,7 +168,7 @@ impl Lab {
         self.say(&words);
     }
 
-    /// Lets those that wait for a file go on.
+    /// Lets those that wait for a file continue.
     pub(crate) fn open(&self, file: &str) {
         fs::write(self.path(file), "").unwrap();
     }

@@ -1,6 +1,6 @@
 //! Pilots on a real Slurm: four nodes with files that stand for GPUs. Where there is no Slurm, that is said.
 //!
-//! With `WHARF_PILOT=full` what takes a minute and more is looked at as well: until Slurm itself has noticed that a node is gone.
+//! With `WHARF_PILOT=full` what takes a minute and more is checked as well: until Slurm itself has noticed that a node is gone.
 mod direct;
 mod lab;
 
@@ -89,7 +89,7 @@ fn cancelling_a_pilot_loses_nothing() {
 }
 
 #[test]
-fn killed_node_is_left_and_its_work_goes_on_elsewhere() {
+fn killed_node_is_left_and_its_work_continues_elsewhere() {
     needs!(SLURM);
     let lab = Lab::new();
     let _keeper = lab.pilots(&["--max", "2"]);
@@ -205,7 +205,7 @@ fn failing_queue_is_left_alone() {
     assert!(is_one_at_a_time(&status), "{}", lab.said());
     assert!(status["trouble"].as_str().unwrap().contains("nvalid partition"), "{status}");
     assert!(lab.say(&["pilot", "status"]).contains("failures in a row"));
-    assert!(lab.said().contains("nothing is submitted for 4 s"), "{}", lab.said());
+    assert!(lab.said().contains("no pilot is submitted for 4 s"), "{}", lab.said());
     assert_eq!(lab.slurm.jobs("all").len(), 0);
     keeper.stop();
 
@@ -275,7 +275,7 @@ fn slurmrestd_is_another_way() {
 }
 
 #[test]
-fn example_runs_and_leaves_nothing_behind() {
+fn example_runs_and_cleans_up() {
     needs!(SLURM, PYTHON);
     let slurm = Slurm::start(2, 16, 2);
     let folder = tempfile::Builder::new().prefix("demo").tempdir().unwrap();

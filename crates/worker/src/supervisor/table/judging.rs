@@ -52,7 +52,7 @@ impl Table {
         cgroup
     }
 
-    /// The end of a task, with lack of memory as its cause where the kernel says so.
+    /// The end of a task, with lack of memory as its cause where the kernel states this.
     pub(super) fn memory_judged(&self, key: TaskKey, exit: Exit) -> Exit {
         let Some(running) = self.tasks.get(&key).and_then(|task| task.running.as_ref()) else { return exit };
         if exit.code == 0 {

@@ -10,7 +10,7 @@ use crate::supervisor::running::Running;
 use crate::task::TaskKey;
 
 impl Table {
-    /// Tells which process is a task's.
+    /// States which process is a task's.
     pub(crate) fn locate(&mut self, task: TaskKey) {
         let running = self.tasks.get(&task).and_then(|task| task.running.as_ref());
         let process = running.and_then(|running| {

@@ -51,7 +51,7 @@ pub(super) struct Downgrade<'a> {
 }
 
 impl<'a> Downgrade<'a> {
-    /// Looks for plans that are better than `best`, with at most so many steps.
+    /// Searches for plans that are better than `best`, with at most so many steps.
     pub(super) fn search(
         world: &'a World,
         searcher: &'a mut Searcher,
@@ -267,7 +267,7 @@ impl<'a> Downgrade<'a> {
         self.world.options.fixes.gains && job == self.job
     }
 
-    /// Where a pair of nodes could not be rearranged for the other job, the unfinished plan goes on from a table without the
+    /// Where a pair of nodes could not be rearranged for the other job, the unfinished plan continues from a table without the
     /// jobs of that pair, as published.
     fn move_other(&mut self, draft: &Draft, held: Held, wish: Wish, gain: f64) -> Outcome {
         let mut table = draft.table.clone();

@@ -20,15 +20,15 @@
 //! | and is judged by what it asked for at first, which it then asks for again | `downgrade` | a step that halved it is undone |
 //! | a job that could not run after two steps counts as one that can | `downgrade` | a plan can leave a job where it cannot run |
 //! | what could not run before is worth 10^9 more wherever it can | `judge` | such steps win over all others |
-//! | a pair of nodes that cannot be rearranged is put back in a copy | `downgrade` | an unfinished plan may go on from a table without their jobs |
+//! | a pair of nodes that cannot be rearranged is put back in a copy | `downgrade` | an unfinished plan may continue from a table without their jobs |
 //! | a stand-in that is moved to where it is loses what it had | `shuffle` | devices seem idle that are not |
 //! | an idle node is taken rather than a partly used one, even for one device | `shuffle` | idle nodes become rare |
-//! | on more nodes than needed, only as many partly used nodes are looked at as would do with all their devices | `shuffle` | a job waits beside room for it |
+//! | on more nodes than needed, only as many partly used nodes are checked as would do with all their devices | `shuffle` | a job waits beside room for it |
 //! | a deadline goes by what the job asks for in the search, or by what it has, as it comes | `judge` | tuning is charged by the wrong number |
 //! | one option is never read | `crius-nm` | it is `crius` |
 //! | there is no table but that of the best plans | [`Lookup`](super::Lookup) | estimates and measurements decide alike |
 //!
-//! Where the published code would stop with a failed assertion (a plan that lost a job, a swap with an idle node), this one goes on:
+//! Where the published code would stop with a failed assertion (a plan that lost a job, a swap with an idle node), this one continues:
 //! such a plan is not taken, and the node is idle afterwards. And what only costs time is not kept: unfinished plans are gone on with
 //! once, where the published search starts again from all earlier ones on every level; and rearranging ends when a state comes again.
 
@@ -150,7 +150,7 @@ impl Crius {
     }
 
     /// An opportunistic job gives up its place: where it was the last one, no job from the next one above on blocks any more.
-    /// Says whether there are others below.
+    /// States whether there are others below.
     fn unblock_above(&self, world: &mut World, place: usize) -> bool {
         if self.queue[place + 1..].iter().any(|job| world.job(*job).is_opportunistic) {
             return true;

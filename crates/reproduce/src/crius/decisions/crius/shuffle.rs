@@ -1,13 +1,13 @@
 //! Rearranging the jobs on partly used nodes of a type, so that what is idle comes together.
 //!
-//! Partly used nodes are paired, the emptiest with the least empty one of those that are looked at. Of a pair, either everything
-//! is moved to one of the two, or both are filled anew, one after the other. What was published repeats that up to 256 times,
+//! Partly used nodes are paired, the emptiest with the least empty one of those that are checked. Of a pair, either everything
+//! is moved to one of the two, or both are filled again, one after the other. What was published repeats that up to 256 times,
 //! whether or not anything changes; here a state that was seen before ends it with the same result.
 
 use super::super::site::{Kind, Shape};
 use super::super::table::{Owner, Share, Table};
 
-/// The nodes of a type that have room, as a search looks at them.
+/// The nodes of a type that have room, as a search checks them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {
     /// Nodes that are idle as a whole, in order.
@@ -17,7 +17,7 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// Looks for so many devices.
+    /// Searches for so many devices.
     pub(super) fn look(&mut self, table: &Table, kind: Kind, devices: u32) {
         self.idle.clear();
         self.partial.clear();
@@ -92,7 +92,7 @@ pub(super) struct Shuffle {
 }
 
 impl Shuffle {
-    /// Rearranges until so many devices fit together, at most `rounds_max` times; says how often it had to. Where they never
+    /// Rearranges until so many devices fit together, at most `rounds_max` times; states how often it had to. Where they never
     /// fit, the table is as the last round left it. `rooms` then tells of the table as it is.
     ///
     /// A pair that cannot be rearranged is put back. In `torn` comes the table as it was before the first such pair was put
@@ -209,7 +209,7 @@ impl Shuffle {
         true
     }
 
-    /// Fills both nodes anew, the largest jobs first: a job comes to the second node as long as the later ones can still fill
+    /// Fills both nodes again, the largest jobs first: a job comes to the second node as long as the later ones can still fill
     /// the first.
     fn refill(&mut self, table: &mut Table, one: Share, two: Share, cap: u32) -> bool {
         self.lifted.clear();

@@ -101,7 +101,7 @@ fn rearranging_brings_idle_devices_together() {
 }
 
 #[test]
-fn what_could_not_be_rearranged_is_put_back_in_a_copy() {
+fn unarrangeable_pair_is_put_back_in_a_copy() {
     let world = world(4, 0);
     let mut table = table(&world, "a. a. a. a.");
     let mut torn = None;
@@ -226,7 +226,7 @@ fn a_split_job_is_brought_together_within_its_own_devices() {
     world.job_mut(0).quota.shape = Shape { hosts: 2, per_host: 1 };
     world.running = vec![0, 1];
     end(&mut world, &mut *rules, 2);
-    // The node that has just become idle would have done as well, but is not looked at.
+    // The node that has just become idle would have done as well, but is not checked.
     assert_eq!(shown(&world.table), ".. aa bb ..");
     assert_eq!(world.job(0).quota, Quota::new(FAST, Shape::single(2)));
 }

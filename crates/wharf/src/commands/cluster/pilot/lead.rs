@@ -3,7 +3,7 @@
 //!
 //! Slurm tells every process of an allocation to end at the same moment. `srun` then kills at once what it has started, and with it
 //! the time that workers have to leave. So `srun` only starts them: when all are up it is killed, after its child, which is there to
-//! end the step in its place. The step goes on under Slurm's own daemons, who tell its processes as they tell all others.
+//! end the step in its place. The step continues under Slurm's own daemons, who tell its processes as they tell all others.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn let_go(srun: &Child) {
     }
 }
 
-/// Tells what the nodes said, where something went wrong.
+/// States what the nodes said, where something went wrong.
 fn ended(args: &PilotNodeArgs, terminal: &Terminal, code: i32) -> Exit {
     if code == 0 {
         return Exit::Ok;

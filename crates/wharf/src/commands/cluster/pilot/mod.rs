@@ -69,7 +69,7 @@ impl From<PilotError> for CliError {
         let hint = match &error {
             PilotError::InUse { .. } => Some("see `wharf pilot status`"),
             PilotError::Queue(wharf_pilot::QueueError::Program { .. }) => {
-                Some("is Slurm installed here? its programs have to be in the search path")
+                Some("is Slurm installed? its programs must be in PATH")
             }
             PilotError::Queue(wharf_pilot::QueueError::Refused { message, .. })
                 if ["(gres)", "node configuration is not available"]

@@ -1,4 +1,4 @@
-//! `wharf pilot node`: a worker on one of a pilot's nodes, until the pilot is over.
+//! `wharf pilot node`: a worker on one of a pilot's nodes, until the pilot has ended.
 
 use std::collections::BTreeMap;
 use std::path::Path;

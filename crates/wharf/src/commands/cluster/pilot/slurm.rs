@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generic_resources_say_how_many_they_are() {
+    fn generic_resources_have_counts() {
         for (text, expected) in [("gpu:4", Some(4)), ("gpu:a100:8", Some(8)), ("gpu", None), ("gpu:0", None)]
         {
             assert_eq!(gres_count(text).ok(), expected, "{text}");
