@@ -9,7 +9,7 @@ mod deviations;
 mod docs;
 mod flows;
 mod full;
-mod paths;
+mod map;
 mod phases;
 mod phrases;
 mod static_build;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::variables::{DOCUMENT, Variables};
-use crate::{Complaints, paths, phrases};
+use crate::{Complaints, map, phrases};
 
 /// Longer files are to be split.
 const LINES_MAX: usize = 600;
@@ -53,7 +53,7 @@ pub(crate) fn check(root: &Path) -> Complaints {
     }
     let reference = fs::read_to_string(root.join(DOCUMENT)).unwrap_or_default();
     variables.check(&reference, &mut complaints);
-    paths::check(root, &mut complaints);
+    map::check(root, &files, &mut complaints);
     complaints.extend(crate::flows::check());
     complaints
 }

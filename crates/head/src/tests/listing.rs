@@ -83,7 +83,7 @@ fn pages_contain_each_matching_job_once_and_steps_are_bounded() {
                 }
             }
             assert_eq!(listed, all, "{request:?} in pages of {page_size}");
-            // No job is looked at twice, however many pages there are.
+            // No job is examined twice, however many pages there are.
             assert!(examined <= examined_max, "{examined} of {request:?} in pages of {page_size}");
         }
     }

@@ -150,7 +150,7 @@ const INHERITED: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
-/// The line for Ray's shell: every word is quoted. A container's program is run by that shell in the place of the command.
+/// The line for Ray's shell: every word is quoted. A container's program is run by that shell instead of the command.
 fn entrypoint(job: &Job, activate: &[String], within: Option<&Within<'_>>) -> Result<String, FieldError> {
     let words: Vec<String> = job.command.iter().flat_map(|words| words.0.clone()).collect();
     let words = match within {

@@ -21,7 +21,7 @@ pub(in crate::commands) fn explain(args: &ExplainJobArgs, terminal: &Terminal) -
     })?;
     let (id, reason, foresight) = with(&args.home, async |client| {
         let id = id_of(client, number).await?;
-        // The state first: if the job has started meanwhile, the reason says so.
+        // The state first: if the job has started meanwhile, the reason reports it.
         let foresight = Foresight::fetch(client, PAST_MAX).await?;
         Ok((id, client.explain(id).await?, foresight))
     })?;
@@ -66,7 +66,7 @@ fn outlook_text(outlook: &Outlook, foresight: &Foresight) -> String {
             away(median),
             away(low)
         ),
-        _ => "expected:  as things are, no start is in sight\n".to_owned(),
+        _ => "expected:  no start within the forecast\n".to_owned(),
     };
     text
 }
