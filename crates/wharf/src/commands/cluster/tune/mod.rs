@@ -184,8 +184,8 @@ fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError
         }
         table.sort(by)?;
     }
-    if args.best {
-        table.keep_best()?;
+    if let Some(by) = args.sort.as_ref().filter(|_| args.best) {
+        table.keep_best(by)?;
     }
     tell(&table, &terminal.with_csv(args.csv))
 }
