@@ -70,7 +70,7 @@ fn stopped_rank_is_named_when_the_job_stalls() {
 fn inspected(world: &mut VirtualCluster, time_s: f64, session: u64, pids: &[u32]) {
     world.set_time(Time::from_seconds(time_s));
     let task = Some(TaskId { job_id: 0, generation: 1 });
-    let rank = Some(session as u32);
+    let rank = u32::try_from(session).ok();
     let stopped = pids.iter().map(|&pid| StoppedProcess { pid, rank }).collect();
     world.step([input((session, from_worker::Message::Inspected(TaskInspected { task, stopped })))]);
 }

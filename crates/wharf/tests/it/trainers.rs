@@ -354,7 +354,7 @@ fn stopped_rank_is_reported_while_rank_0_continues() {
     needs!(PYTHON);
     let lab = Lab::new(&["a", "b"]);
     std::fs::write(lab.cluster.path("loose.py"), LOOSE).unwrap();
-    for (job, mode) in ["reports", "silent"].iter().enumerate() {
+    for (job, mode) in ["reports", "silent"].into_iter().enumerate() {
         let job = job.to_string();
         let options = ["--gang", "2x1", "--stall-timeout", "4s", "--grace", "3s"];
         lab.say(

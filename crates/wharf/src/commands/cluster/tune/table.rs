@@ -101,9 +101,12 @@ impl Table {
         let name = by.strip_prefix('-').unwrap_or(by);
         let is_best = self.best_of.as_deref() == Some(name);
         self.rows.truncate(1);
-        let is_known = |row: &Row| match self.metrics.contains(name) {
-            true => row.rank(name, is_best).is_some(),
-            false => row.metrics.values().any(|value| value.is_finite()),
+        let is_known = |row: &Row| {
+            if self.metrics.contains(name) {
+                row.rank(name, is_best).is_some()
+            } else {
+                row.metrics.values().any(|value| value.is_finite())
+            }
         };
         if self.rows.iter().any(is_known) {
             return Ok(());
