@@ -89,6 +89,19 @@ class Alone(unittest.TestCase):
         with self.assertRaises(TypeError):
             Run({}).report(loss="low")
 
+    def test_count_that_is_not_finite_is_refused_and_a_total_may_be_infinite(self):
+        run = Run({})
+        for bad in (float("nan"), float("inf"), 10**400):
+            with self.assertRaisesRegex(ValueError, "must be a finite number of iterations"):
+                run.step(bad)
+            with self.assertRaisesRegex(ValueError, "must be a finite number of iterations"):
+                run.checkpointed(bad)
+        with self.assertRaisesRegex(ValueError, "total must be a number"):
+            next(run.steps(float("nan")))
+        loop = run.steps(float("inf"))
+        self.assertEqual([next(loop), next(loop)], [0, 1])
+        loop.close()
+
     def test_stop_signal_saves_and_exits_with_0(self):
         run = Run({})
         saved = []
@@ -308,6 +321,22 @@ class WithKeeper(unittest.TestCase):
         self.assertEqual(told[-1]["iterations"], 5)
         points = [(row[0], name) for message in told for row in message.get("points", []) for name in row[2]]
         self.assertEqual(points, [*((done, "loss") for done in range(1, 6)), (5, "accuracy")])
+
+    def test_program_with_a_count_that_is_no_number_fails_once_and_sends_its_last_reports(self):
+        code = "import wharf\nwharf.step(3, loss=1)\nwharf.step(float('nan'), loss=2)"
+        environment = {**os.environ, **self.keeper.environment(), "PYTHONPATH": str(PACKAGE)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr.count("Traceback")), (1, 1), done.stderr)
+        self.assertIn("done must be a finite number of iterations, not nan", done.stderr)
+        told = self.keeper.waiting()
+        self.assertEqual((told[-1]["iterations"], told[-1].get("metrics")), (3, {"loss": 1.0}))
+
+    def test_endless_loop_sends_no_total(self):
+        loop = self.run_of().steps(float("inf"))
+        next(loop)
+        loop.close()
+        told = self.keeper.waiting()
+        self.assertTrue(told and all("total" not in message for message in told), told)
 
     def test_program_without_iterations_has_sent_its_reports(self):
         self.run_program("import wharf\nwharf.report(accuracy=0.5)", WHARF_ITERATIONS_DONE="7")

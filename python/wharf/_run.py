@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -93,12 +94,15 @@ class Run:
         for example with an all-reduce that takes the maximum. Without it a process decides alone, and may leave others
         waiting for it.
         """
+        if total is not None and math.isnan(total):
+            raise ValueError(f"total must be a number of iterations, not {total}")
+        first = _count("start", start)
         self._signal.install()
         self._total, self._checkpoint_every, self._agree = total, checkpoint_every, agree
         self._asks_for_checkpoints = self._stopping = False
         if self._checkpointed is None and start > 0:
-            self._checkpointed = float(start)
-        self._done = self._ahead = float(start)
+            self._checkpointed = first
+        self._done = self._ahead = first
         try:
             self._tell(force=True)
             at = start
@@ -124,9 +128,13 @@ class Run:
             raise SystemExit(0)
 
     def step(self, done: float, **metrics: Any) -> bool:
-        """Tells that `done` iterations are done, in a loop of any form; false: checkpoint and exit with 0."""
+        """Tells that `done` iterations are done, in a loop of any form; false: checkpoint and exit with 0.
+
+        Raises `ValueError` for a number of iterations that is NaN or infinite, and reports nothing of that call.
+        """
+        done = _count("done", done)
         self._signal.install()
-        self._done = self._ahead = float(done)
+        self._done = self._ahead = done
         self._begin()
         self.report(**metrics)
         self._tell()
@@ -185,10 +193,11 @@ class Run:
 
     def checkpointed(self, iterations: Optional[float] = None) -> None:
         """Tells that a checkpoint is safe on disk; it holds all iterations so far, or as many as given."""
+        saved = self._ahead if iterations is None else _count("iterations", iterations)
         self._begin()
         if iterations is None:
             self._done = self._ahead
-        self._checkpointed = self._ahead if iterations is None else float(iterations)
+        self._checkpointed = saved
         self._tell(force=True)
 
     def should_stop(self) -> bool:
@@ -223,7 +232,8 @@ class Run:
             message["iterations"] = self._done
             if self._checkpointed is not None:
                 message["checkpointed"] = self._checkpointed
-            if self._total is not None:
+            # An infinite total is a loop without an end.
+            if self._total is not None and self._total != math.inf:
                 message["total"] = float(self._total)
             if stopped:
                 message["stopped"] = True
@@ -273,8 +283,20 @@ class Run:
             self._lease = lease
 
 
+def _count(name: str, value: float) -> float:
+    """A number of iterations."""
+    try:
+        count = float(value)
+    except OverflowError:
+        count = math.inf
+    if not math.isfinite(count):
+        raise ValueError(f"{name} must be a finite number of iterations, not {count}")
+    return count
+
+
 def _number_of(text: Optional[str]) -> float:
     try:
-        return float(text or 0)
+        number = float(text or 0)
     except ValueError:
         return 0.0
+    return number if math.isfinite(number) else 0.0

@@ -164,6 +164,15 @@ const INTERPRETERS: [&str; 12] = [
     "env",
 ];
 
+const SCRIPT_ENDINGS: [&str; 4] = [".py", ".sh", ".pl", ".js"];
+
+/// The file name of a program or script, without the ending of a script.
+pub(crate) fn stem(path: &str) -> &str {
+    let name = file_name(path);
+    let stem = SCRIPT_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
 /// What a job without a name is called: as its program, or as the script or module that its interpreter runs.
 fn program(job: &Job) -> String {
     let step = job.steps.iter().flatten().find_map(|step| step.command.as_ref());
@@ -173,9 +182,8 @@ fn program(job: &Job) -> String {
     if !INTERPRETERS.contains(&base) {
         return program.clone();
     }
-    let is_script = |word: &&str| {
-        [".py", ".sh", ".pl", ".js"].iter().any(|ending| word.ends_with(ending)) && !word.starts_with('-')
-    };
+    let is_script =
+        |word: &&str| SCRIPT_ENDINGS.iter().any(|ending| word.ends_with(ending)) && !word.starts_with('-');
     let module =
         words.iter().zip(words.iter().skip(1)).find(|(option, _)| *option == "-m").map(|(_, name)| name);
     // A word may be a line of shell.

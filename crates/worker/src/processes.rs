@@ -1,9 +1,15 @@
 //! Processes below this one, by the kernel's own table: never by name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use wharf_proto::StoppedProcess;
+
+use crate::task::TaskKey;
 
 /// What the kernel tells of a process.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,25 +59,63 @@ pub(crate) fn below(root: i32) -> Vec<Pid> {
     living.filter(|&pid| is_below(pid)).map(Pid::from_raw).collect()
 }
 
-/// Stopped processes of a task, as by SIGSTOP, with their ranks: they are known by their environment.
-pub(crate) fn stopped(job: u32, generation: u32) -> Vec<(u32, Option<u32>)> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+/// Stopped processes by task, as a worker reports them.
+pub(crate) type Stopped = BTreeMap<TaskKey, Vec<StoppedProcess>>;
+
+/// Interval between two looks for stopped processes.
+const STOPPED_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Looks for stopped processes of a node's tasks again and again. The receiver is dropped to end it.
+pub(crate) fn watch_stopped(node: String) -> mpsc::Receiver<Stopped> {
+    let (news, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(STOPPED_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => (),
+                () = news.closed() => return,
+            }
+            let name = node.clone();
+            // Where the search fails, the next one is soon.
+            let Ok(found) = tokio::task::spawn_blocking(move || stopped(&name)).await else { continue };
+            if news.send(found).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Stopped processes of a node's tasks, as by SIGSTOP: they are known by their environment. Those with a terminal are left out, because
+/// a person at it may have suspended them.
+pub(crate) fn stopped(node: &str) -> Stopped {
+    let mut all = Stopped::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return all };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_stopped = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    };
-    let rank = |pid: u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    for pid in pids.filter(|&pid| is_stopped(pid)) {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let value = |name: &str| {
             let mut variables = environment.split(|byte| *byte == 0);
             let found = variables.find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-            std::str::from_utf8(found?).ok()?.parse::<u32>().ok()
+            std::str::from_utf8(found?).ok()
         };
-        let is_task = value("WHARF_JOB_ID") == Some(job) && value("WHARF_GENERATION") == Some(generation);
-        is_task.then(|| (pid, value("RANK")))
-    };
-    pids.filter(is_stopped).filter_map(rank).collect()
+        let number = |name: &str| value(name)?.parse::<u32>().ok();
+        let task = number("WHARF_JOB_ID").zip(number("WHARF_GENERATION"));
+        if let Some((job, generation)) = task.filter(|_| value("WHARF_NODE") == Some(node)) {
+            let process = StoppedProcess { pid, rank: number("RANK") };
+            all.entry(TaskKey { job, generation }).or_default().push(process);
+        }
+    }
+    all
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some((_, rest)) = text.rsplit_once(") ") else { return false };
+    let mut fields = rest.split_whitespace();
+    // After the state come the parent, the process group, the session and the terminal.
+    fields.next() == Some("T") && fields.nth(3) == Some("0")
 }
 
 /// Kills them. One that has ended meanwhile is still a zombie of its parent's, so its number is not reused in between.
@@ -99,17 +143,26 @@ mod tests {
     #[test]
     fn stopped_process_of_a_task_is_found_by_its_environment() {
         let task = [("WHARF_JOB_ID", "4000000001"), ("WHARF_GENERATION", "2"), ("RANK", "5")];
-        let mut child = Command::new("sleep").arg("600").envs(task).spawn().unwrap();
+        let mut command = Command::new("setsid");
+        let mut child =
+            command.args(["sleep", "600"]).envs(task).env("WHARF_NODE", "n-stopped").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed());
-        assert_eq!(stopped(4_000_000_001, 2), []);
-        kill(pid, Signal::SIGSTOP).unwrap();
+        assert_eq!(stopped("n-stopped"), Stopped::new());
         let begin = std::time::Instant::now();
-        while stopped(4_000_000_001, 2).is_empty() {
-            assert!(begin.elapsed().as_secs() < 10, "it does not stop");
+        // Until `setsid` has become the other program, which has no terminal.
+        while !std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with("sleep") {
+            assert!(begin.elapsed().as_secs() < 10, "it does not start");
             std::thread::yield_now();
         }
-        assert_eq!(stopped(4_000_000_001, 2), [(child.id(), Some(5))]);
-        assert_eq!(stopped(4_000_000_001, 1), []);
+        kill(pid, Signal::SIGSTOP).unwrap();
+        while stopped("n-stopped").is_empty() {
+            assert!(begin.elapsed().as_secs() < 20, "it does not stop");
+            std::thread::yield_now();
+        }
+        let task = TaskKey { job: 4_000_000_001, generation: 2 };
+        let process = StoppedProcess { pid: child.id(), rank: Some(5) };
+        assert_eq!(stopped("n-stopped"), Stopped::from([(task, vec![process])]));
+        assert_eq!(stopped("n-other"), Stopped::new());
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -114,7 +114,8 @@ impl Origin {
 impl Dispatcher {
     /// Notes why a run came to its end, and holds it against the node where that is to blame.
     pub(crate) fn note_cause(&mut self, job: JobId, cause: Cause, node: Option<NodeId>, code: Option<i32>) {
-        let (node_id, code) = (node.map(|node| node.0), code.filter(|_| cause.is_own()));
+        let (node_id, code) =
+            (node.map(|node| node.0), code.filter(|_| cause.is_own() || cause == Cause::Request));
         self.note(Record::JobCaused { job: job.0, cause: cause.word().to_owned(), node: node_id, code });
         if let Some(node) = node.filter(|_| cause.is_infrastructure()) {
             self.count_failure(node, job, cause);
@@ -207,7 +208,9 @@ impl Dispatcher {
         if self.engine.state().job(job).first_start.is_none() {
             return Some(format!("begins in {left_s:.0} s"));
         }
-        Some(format!("retries in {left_s:.0} s after {}", self.last_cause(job)))
+        // A job that requested to be resumed has not failed.
+        let verb = if self.log.state.last_cause(job) == Cause::Request { "continues" } else { "retries" };
+        Some(format!("{verb} in {left_s:.0} s after {}", self.last_cause(job)))
     }
 
     /// Why a job's last run came to its end, in words.
@@ -227,7 +230,10 @@ impl Dispatcher {
             Cause::LostWorker => format!("the loss of its processes{at}"),
             Cause::OutOfMemory => format!("lack of memory{at}"),
             Cause::LaunchError => format!("a launch that failed{at}"),
-            Cause::Request => "a request".to_owned(),
+            Cause::Request => match failures.code {
+                Some(code) => format!("exit code {code}{at}"),
+                None => "a request".to_owned(),
+            },
             Cause::Stalled => "a stall".to_owned(),
         }
     }

@@ -555,7 +555,7 @@ impl Dispatcher {
         let Some(failure) = execution.failure() else { return (false, false) };
         let contract = self.spec(job).and_then(|spec| spec.checkpoint.as_ref());
         if contract.is_some_and(|contract| contract.resume_codes.contains(&failure.code)) {
-            self.note_cause(job, Cause::Request, None, None);
+            self.note_cause(job, Cause::Request, Some(failure.node), Some(failure.code));
             // One that is resumed at once and gets nowhere would start again and again without an end.
             let checkpointed = self.checkpointed(job);
             return (true, self.jobs.fruitless_runs.note_end(job, execution.began_at, checkpointed));

@@ -1,13 +1,14 @@
 //! Jobs that make no progress any more: noticed, explained, and restarted or failed where their owners want that.
 //!
-//! Only jobs whose trainers report can stall. Without a timeout of their own they have one that follows from the longest interval between
+//! Only jobs whose trainers report can stall: as a whole, or in one rank while others make progress, which is known by the reports of that
+//! rank's node, or by a process that is stopped. A rank that does not report is not judged by its reports. Without a timeout of their own they have one that follows from the longest interval between
 //! their reports, so that compiling, evaluating and saving are no stalls.
 
 use std::collections::BTreeMap;
 
 use wharf_core::{Command, JobId, NodeId, Phase, Time};
 use wharf_proto::notify::Moment;
-use wharf_proto::{Cause, InspectTask, OnStall, TaskId, TaskInspected, to_worker};
+use wharf_proto::{Cause, InspectTask, OnStall, StoppedProcess, TaskId, TaskInspected, to_worker};
 
 use crate::dispatcher::Dispatcher;
 use crate::jobs::failures::Origin;
@@ -34,45 +35,138 @@ pub(crate) struct Liveness {
     /// When it last made progress.
     last: Option<Time>,
     longest_s: f64,
-    /// How far each of its nodes is.
-    nodes: BTreeMap<NodeId, f64>,
+    nodes: BTreeMap<NodeId, NodeReports>,
+    /// Stopped processes of each node, as its worker reported them last.
+    stopped: BTreeMap<NodeId, Vec<Stopped>>,
     stall: Option<Stall>,
+}
+
+/// The reports of one node's trainer.
+#[derive(Clone, Debug)]
+struct NodeReports {
+    iterations: f64,
+    /// When it last made progress.
+    last: Time,
+    longest_s: f64,
+    /// It has made progress since its first report: a trainer that reports only once is not expected to continue.
+    has_advanced: bool,
+}
+
+/// A process that is stopped, as by SIGSTOP.
+#[derive(Clone, Debug)]
+struct Stopped {
+    pid: u32,
+    rank: Option<u32>,
+    since: Time,
 }
 
 /// A stall that was noticed.
 #[derive(Clone, Debug)]
 struct Stall {
-    since: Time,
     /// When it is acted on; none: it has been.
     act_at: Option<Time>,
-    /// Stopped processes, in words.
-    stopped: Vec<String>,
+}
+
+/// The parts of a job that make no progress, and since when.
+#[derive(Debug, PartialEq)]
+struct Standstill {
+    since: Time,
+    /// Nodes whose trainers make no progress while others do; empty: none does.
+    nodes: Vec<NodeId>,
+}
+
+/// The limits of a run's progress.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// The job's own timeout.
+    own_s: Option<f64>,
+    /// Iterations to make: a trainer that has made them waits for the others.
+    total: Option<f64>,
+    /// The first task starts and ends the trainers of all nodes, as a batch script does: a node without one is idle.
+    is_led: bool,
 }
 
 impl Liveness {
     /// A node's trainer has reported. Any further iteration or checkpoint is progress.
     pub(crate) fn told(&mut self, now: Time, node: NodeId, iterations: f64, is_saved: bool) {
-        let before = self.nodes.insert(node, iterations);
-        if before.is_none_or(|before| iterations != before) || is_saved {
+        let is_progress = match self.nodes.get_mut(&node) {
+            None => {
+                let reports = NodeReports { iterations, last: now, longest_s: 0.0, has_advanced: false };
+                self.nodes.insert(node, reports);
+                true
+            }
+            Some(reports) => reports.told(now, iterations, is_saved),
+        };
+        if is_progress {
             if let Some(last) = self.last {
                 self.longest_s = self.longest_s.max(now.since(last));
             }
             self.last = Some(now);
-            self.stall = None;
+        }
+    }
+
+    /// A node's worker has reported the stopped processes of its task.
+    fn note_stopped(&mut self, now: Time, node: NodeId, processes: &[StoppedProcess]) {
+        let before = self.stopped.remove(&node).unwrap_or_default();
+        let since = |pid: u32| before.iter().find(|one| one.pid == pid).map_or(now, |one| one.since);
+        let stopped = processes.iter().take(SHOWN_MAX);
+        let stopped: Vec<Stopped> =
+            stopped.map(|one| Stopped { pid: one.pid, rank: one.rank, since: since(one.pid) }).collect();
+        if !stopped.is_empty() {
+            self.stopped.insert(node, stopped);
         }
     }
 
     /// Waiting begins again, as after a node was away.
     fn pardon(&mut self, now: Time) {
         self.last = self.last.map(|_| now);
+        self.nodes.values_mut().for_each(|reports| reports.last = now);
+        // Workers repeat what is stopped.
+        self.stopped.clear();
+    }
+
+    /// What has made no progress for its timeout, on nodes whose tasks are not over.
+    fn standstill(&self, now: Time, open: &[NodeId], limits: Limits) -> Option<Standstill> {
+        let is_due = |since: Time, longest_s| {
+            timeout_s(limits.own_s, longest_s).is_some_and(|s| now.since(since) >= s)
+        };
+        if let Some(since) = self.last.filter(|since| is_due(*since, self.longest_s)) {
+            return Some(Standstill { since, nodes: Vec::new() });
+        }
+        let is_done = |iterations: f64| limits.total.is_some_and(|total| iterations >= total);
+        let is_stuck = |reports: &NodeReports| {
+            reports.has_advanced
+                && !limits.is_led
+                && !is_done(reports.iterations)
+                && is_due(reports.last, reports.longest_s.max(self.longest_s))
+        };
+        let stuck = self.nodes.iter().filter(|(node, reports)| open.contains(node) && is_stuck(reports));
+        let stuck: Vec<(NodeId, Time)> = stuck.map(|(&node, reports)| (node, reports.last)).collect();
+        let stopped = self.stopped.iter().filter(|(node, _)| open.contains(node)).flat_map(|(_, all)| all);
+        let stopped = stopped.map(|process| process.since).filter(|since| is_due(*since, self.longest_s));
+        let since = stuck.iter().map(|(_, since)| *since).chain(stopped).min()?;
+        Some(Standstill { since, nodes: stuck.into_iter().map(|(node, _)| node).collect() })
     }
 
     /// Nodes that are behind the others, where some are.
     fn behind(&self) -> Vec<NodeId> {
-        let least = self.nodes.values().copied().fold(f64::INFINITY, f64::min);
+        let done = |reports: &NodeReports| reports.iterations;
+        let least = self.nodes.values().map(done).fold(f64::INFINITY, f64::min);
         let behind: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, done)| **done <= least).map(|(&node, _)| node).collect();
+            self.nodes.iter().filter(|(_, reports)| done(reports) <= least).map(|(&node, _)| node).collect();
         if behind.len() < self.nodes.len() { behind } else { Vec::new() }
+    }
+}
+
+impl NodeReports {
+    /// Returns whether a further report is progress.
+    fn told(&mut self, now: Time, iterations: f64, is_saved: bool) -> bool {
+        let is_progress = iterations != self.iterations || is_saved;
+        if is_progress {
+            self.longest_s = self.longest_s.max(now.since(self.last));
+            *self = Self { iterations, last: now, has_advanced: true, ..*self };
+        }
+        is_progress
     }
 }
 
@@ -113,13 +207,14 @@ impl Dispatcher {
 
     fn look_for_stall(&mut self, job: JobId, now: Time) {
         let is_away = self.away_node(job).is_some();
-        let own_s = self.spec(job).and_then(|spec| spec.stall_timeout_s);
+        let stands_still = self.standstill(job).is_some();
         let Some(liveness) = self.tasks.liveness_mut(job) else { return };
         if is_away {
             // It may make progress without reporting it.
             return liveness.pardon(now);
         }
         match &mut liveness.stall {
+            _ if !stands_still => liveness.stall = None,
             Some(stall) => {
                 if stall.act_at.is_some_and(|at| at <= now) {
                     stall.act_at = None;
@@ -127,16 +222,18 @@ impl Dispatcher {
                 }
             }
             None => {
-                let Some((last, timeout_s)) = liveness.last.zip(timeout_s(own_s, liveness.longest_s)) else {
-                    return;
-                };
-                if now.since(last) >= timeout_s {
-                    let act_at = Some(now.plus(INSPECTION_S));
-                    liveness.stall = Some(Stall { since: last, act_at, stopped: Vec::new() });
-                    self.inspect(job);
-                }
+                liveness.stall = Some(Stall { act_at: Some(now.plus(INSPECTION_S)) });
+                self.inspect(job);
             }
         }
+    }
+
+    /// What of a job makes no progress.
+    fn standstill(&self, job: JobId) -> Option<Standstill> {
+        let own_s = self.spec(job).and_then(|spec| spec.stall_timeout_s);
+        let execution = self.tasks.execution(job)?;
+        let limits = Limits { own_s, total: self.total_iterations(job), is_led: execution.is_led };
+        self.tasks.progress(job)?.liveness.standstill(self.now(), &execution.open_nodes(), limits)
     }
 
     /// Asks the workers of a job to inspect its processes.
@@ -151,35 +248,40 @@ impl Dispatcher {
     /// A worker reports the stopped processes of a task.
     pub(crate) fn on_inspected(&mut self, node: NodeId, inspected: &TaskInspected) {
         let Some(task) = inspected.task.filter(|task| self.tasks.is_task_of(*task, node)) else { return };
-        let name = self.node_name(node);
-        let text = |process: &wharf_proto::StoppedProcess| match process.rank {
-            Some(rank) => format!("rank {rank} on {name} is stopped (process {})", process.pid),
-            None => format!("process {} on {name} is stopped", process.pid),
-        };
-        let texts: Vec<String> = inspected.stopped.iter().take(SHOWN_MAX).map(text).collect();
-        let liveness = self.tasks.liveness_mut(JobId(task.job_id));
-        if let Some(stall) = liveness.and_then(|liveness| liveness.stall.as_mut()) {
-            stall.stopped.extend(texts);
-            stall.stopped.truncate(SHOWN_MAX);
+        let now = self.now();
+        if let Some(liveness) = self.tasks.liveness_mut(JobId(task.job_id)) {
+            liveness.note_stopped(now, node, &inspected.stopped);
         }
     }
 
-    /// The remark on a job that has stalled.
+    /// The remark on a job that has stalled, or one of whose ranks has.
     pub(crate) fn stalled(&self, job: JobId) -> Option<String> {
         let liveness = &self.tasks.progress(job)?.liveness;
-        let stall = liveness.stall.as_ref()?;
-        let after_s = self.now().since(stall.since);
-        let ranked = |node: &NodeId| {
-            let tasks = &self.tasks.execution(job)?.tasks;
-            let rank = tasks.iter().position(|task| task.share.node == *node)?;
-            Some(format!("rank {rank} on {} is behind", self.node_name(*node)))
+        liveness.stall.as_ref()?;
+        let standstill = self.standstill(job)?;
+        let tasks = &self.tasks.execution(job)?.tasks;
+        let stopped = |(&node, processes): (&NodeId, &Vec<Stopped>)| {
+            let name = self.node_name(node);
+            let text = |process: &Stopped| match process.rank {
+                Some(rank) => format!("rank {rank} on {name} is stopped (process {})", process.pid),
+                None => format!("process {} on {name} is stopped", process.pid),
+            };
+            processes.iter().map(text).collect::<Vec<_>>()
         };
-        let mut details = stall.stopped.clone();
-        if details.is_empty() {
-            details.extend(liveness.behind().iter().filter_map(ranked).take(SHOWN_MAX));
+        let ranked = |node: NodeId, what: &str| {
+            let rank = tasks.iter().position(|task| task.share.node == node)?;
+            Some(format!("rank {rank} on {}{what}", self.node_name(node)))
+        };
+        let mut details: Vec<String> = liveness.stopped.iter().flat_map(stopped).collect();
+        if standstill.nodes.is_empty() && details.is_empty() {
+            details.extend(liveness.behind().into_iter().filter_map(|node| ranked(node, " is behind")));
         }
+        // A node whose process is stopped is named already.
+        let others = standstill.nodes.into_iter().filter(|node| !liveness.stopped.contains_key(node));
+        details.extend(others.filter_map(|node| ranked(node, "")));
+        details.truncate(SHOWN_MAX);
         let details = if details.is_empty() { String::new() } else { format!(": {}", details.join(", ")) };
-        Some(format!("no progress for {after_s:.0} s{details}"))
+        Some(format!("no progress for {:.0} s{details}", self.now().since(standstill.since)))
     }
 
     /// Reports a stall, and restarts or fails the job as its owner wishes.

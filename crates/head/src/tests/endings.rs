@@ -123,6 +123,9 @@ fn job_with_a_resume_code_is_delayed_where_it_saved_nothing_new() {
     for (generation, delay_s) in [(4, 1.0), (5, 2.0), (6, 4.0)] {
         report(&mut world, generation, 31.0, 30.0, 0.0);
         assert_eq!(resume(&mut world), Phase::Held, "run {generation}");
+        let text = format!("continues in {delay_s:.0} s after exit code 85 on ");
+        let explained = views::explain(&world.dispatcher, JobId(0));
+        assert!(explained.starts_with(&text), "{explained}");
         assert_eq!(wait_s(&mut world, delay_s - 0.1), Phase::Held, "run {generation}");
         assert_eq!(wait_s(&mut world, 0.2), Phase::Running, "run {generation}");
     }

@@ -56,12 +56,110 @@ fn stopped_rank_is_named_when_the_job_stalls() {
     assert_eq!(explained(&world), format!("it runs; {text}"));
     assert_eq!(views::summary(&world.dispatcher, JobId(0)).reason, text);
     at(&mut world, 50.0);
-    let history = views::detail(&world.dispatcher, JobId(0)).unwrap().history;
-    assert_eq!(history.iter().filter(|entry| entry.what.contains("job_stalled")).count(), 1);
+    assert_eq!(stalls_in_history(&world), 1);
     // It gets on.
-    report(&mut world, 51.0, 1, 1, 11.0);
+    for session in 0..2 {
+        report(&mut world, 51.0, 1, session, 11.0);
+    }
+    inspected(&mut world, 51.0, 1, &[]);
     assert_eq!(explained(&world), "it runs");
     assert_eq!(world.phase(0), Phase::Running);
+}
+
+/// A worker reports the stopped processes of its task.
+fn inspected(world: &mut VirtualCluster, time_s: f64, session: u64, pids: &[u32]) {
+    world.set_time(Time::from_seconds(time_s));
+    let task = Some(TaskId { job_id: 0, generation: 1 });
+    let rank = u32::try_from(session).ok();
+    let stopped = pids.iter().map(|&pid| StoppedProcess { pid, rank }).collect();
+    world.step([input((session, from_worker::Message::Inspected(TaskInspected { task, stopped })))]);
+}
+
+fn stalls_in_history(world: &VirtualCluster) -> usize {
+    let history = views::detail(&world.dispatcher, JobId(0)).unwrap().history;
+    history.iter().filter(|entry| entry.what.contains("job_stalled")).count()
+}
+
+#[test]
+fn rank_without_progress_is_reported_while_others_continue() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, OnStall::StallReport, Some(45.0));
+    let name =
+        world.dispatcher.node_name(world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[1].share.node);
+    for second in 1..=100_u32 {
+        let time_s = f64::from(second);
+        report(&mut world, time_s, 1, 0, time_s);
+        // The other rank stops after 10 s and continues after 80 s.
+        if second <= 10 || second >= 80 {
+            report(&mut world, time_s, 1, 1, time_s);
+        }
+        let text = format!("it runs; no progress for {} s: rank 1 on {name}", second - 10);
+        let is_stalled = (55..80).contains(&second);
+        // It is noticed at the next look at all jobs.
+        let expected = if is_stalled { text.as_str() } else { "it runs" };
+        if second != 55 {
+            assert_eq!(explained(&world), expected, "at {second} s");
+        }
+    }
+    assert_eq!(stalls_in_history(&world), 1);
+}
+
+#[test]
+fn rank_that_does_not_report_or_has_done_everything_is_no_stall() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, OnStall::StallFail, Some(45.0));
+    // The other rank reports only that it began.
+    report(&mut world, 1.0, 1, 1, 0.0);
+    for second in 2..=200_u32 {
+        report(&mut world, f64::from(second), 1, 0, f64::from(second));
+        assert_eq!(explained(&world), "it runs", "at {second} s");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = self::world(&folder, OnStall::StallFail, Some(45.0));
+    let task = Some(TaskId { job_id: 0, generation: 1 });
+    for second in 1..=200_u32 {
+        let done = |most: f64| f64::from(second).min(most);
+        for (session, iterations) in [(0, done(300.0)), (1, done(20.0))] {
+            world.set_time(Time::from_seconds(f64::from(second)));
+            // The faster one has made all of its iterations.
+            let iterations = if session == 1 && second >= 20 { 300.0 } else { iterations };
+            let progress = TaskProgress { task, iterations, total: 300.0, ..TaskProgress::default() };
+            world.step([input((session, from_worker::Message::Progress(progress)))]);
+        }
+        assert_eq!(explained(&world), "it runs", "at {second} s");
+    }
+    assert_eq!(world.phase(0), Phase::Running);
+}
+
+#[test]
+fn stopped_process_of_a_rank_that_does_not_report_is_reported_and_acted_on() {
+    for on_stall in [OnStall::StallReport, OnStall::StallRestart] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = world(&folder, on_stall, Some(45.0));
+        let name = world
+            .dispatcher
+            .node_name(world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[1].share.node);
+        for second in 1..=70_u32 {
+            let time_s = f64::from(second);
+            report(&mut world, time_s, world.launches.last().unwrap().task.unwrap().generation, 0, time_s);
+            // Stopped for a moment, and later for good.
+            if second % 5 == 0 {
+                inspected(&mut world, time_s, 1, if second == 10 { &[] } else { &[77] });
+            }
+            if second < 60 {
+                assert_eq!(explained(&world), "it runs", "at {second} s");
+            }
+        }
+        if on_stall == OnStall::StallRestart {
+            assert_eq!(world.launches.last().unwrap().task.unwrap().generation, 2);
+            continue;
+        }
+        let text = format!("no progress for 55 s: rank 1 on {name} is stopped (process 77)");
+        assert_eq!(explained(&world), format!("it runs; {text}"));
+        assert_eq!(stalls_in_history(&world), 1);
+        inspected(&mut world, 70.5, 1, &[]);
+        assert_eq!(explained(&world), "it runs");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::array::Array;
 use crate::error::{FieldError, JobError};
 use crate::job::Job;
 use crate::plan::{Source, of_file};
-use crate::resolve::{Context, Resolved, path_below, resolve};
+use crate::resolve::{Context, Resolved, path_below, resolve, stem};
 use crate::units::UnitError;
 pub use clash::clashes;
 use clash::shares_checkpoint_dir;
@@ -101,6 +101,7 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
     let array = Array::new(indexes).map_err(|error| at("parameters", error.to_string()))?;
     let job = Job { array: Some(array), ..flags.clone().over(job) };
     let job = Job { name: job.name.clone().or(name), ..job };
+    let is_named = job.name.is_some();
     let refused = |FieldError { field, message }| at(&format!("job.{field}"), message);
     let Resolved { mut spec, waits, .. } = resolve(&job, context).map_err(refused)?;
     if let Some((_, name, field)) = waits.first() {
@@ -117,7 +118,8 @@ fn decode(node: &Node, flags: &Job, context: &Context) -> Result<Sweep, Problem>
         return Err(at("job.checkpoint.dir", message.to_owned()));
     }
     check_placeholders(&placeholders(&spec)).map_err(|(field, message)| at(&field, message))?;
-    Ok(Sweep { name: spec.name.clone(), spec })
+    let name = if is_named { spec.name.as_str() } else { stem(&spec.name) };
+    Ok(Sweep { name: name.to_owned(), spec })
 }
 
 /// Refuses parameters that have no effect, and placeholders that no parameter fills in.

@@ -21,8 +21,8 @@ pub enum SweepResultsError {
         /// The parameters and metrics that there are.
         known: Vec<String>,
     },
-    /// No element has a best value.
-    #[error("no element has reported a finite value yet")]
+    /// No element has a value to sort by.
+    #[error("no element has a finite value to sort by")]
     NoValue,
 }
 
@@ -39,6 +39,15 @@ struct Row {
     iterations: f64,
     /// The best value that it has reported of the metric in question, and its step.
     best: Option<(f64, u64)>,
+}
+
+impl Row {
+    /// The value of a metric that the element is compared by: the last one, or the best one. None where it has diverged, which the last
+    /// value shows, or has not reported it.
+    fn rank(&self, metric: &str, is_best: bool) -> Option<f64> {
+        let last = self.metrics.get(metric).copied().filter(|value| value.is_finite())?;
+        if is_best { self.best.map(|(value, _)| value) } else { Some(last) }
+    }
 }
 
 /// Metrics as JSON has them, NaN and infinity included.
@@ -63,12 +72,14 @@ impl SweepResults {
         let jobs: BTreeMap<u32, JobSummary> = jobs.into_iter().map(|job| (job.job_id, job)).collect();
         let latest = record.latest().into_iter().zip(&record.rows).enumerate();
         let row = |(index, (job, values)): (usize, (Option<u32>, &Vec<String>))| {
+            // An element that was not submitted is planned; of a job that the head has forgotten nothing is known.
+            let missing = if job.is_some() { "unknown" } else { "planned" };
             let job = job.and_then(|job| jobs.get(&job));
             Row {
                 index,
                 job: job.map(|job| JobNumber::of(job).to_string()).unwrap_or_default(),
                 values: values.clone(),
-                phase: job.map_or("unknown", |job| job.phase().word()).to_owned(),
+                phase: job.map_or(missing, |job| job.phase().word()).to_owned(),
                 exit_code: job.filter(|job| job.end_s > 0.0).map(|job| job.exit_code),
                 metrics: job.map(|job| job.metrics.clone().into_iter().collect()).unwrap_or_default(),
                 job_id: job.map(|job| job.job_id),
@@ -107,10 +118,18 @@ impl SweepResults {
     /// Keeps the first row only.
     ///
     /// # Errors
-    /// [`SweepResultsError::NoValue`] where it has no finite value.
-    pub fn keep_best(&mut self) -> Result<(), SweepResultsError> {
+    /// [`SweepResultsError::NoValue`] where it has no finite value to sort by.
+    pub fn keep_best(&mut self, by: &str) -> Result<(), SweepResultsError> {
+        let name = by.strip_prefix('-').unwrap_or(by);
+        let is_best = self.best_of.as_deref() == Some(name);
         self.rows.truncate(1);
-        let is_known = |row: &Row| row.metrics.values().any(|value| value.is_finite());
+        let is_known = |row: &Row| {
+            if self.metrics.contains(name) {
+                row.rank(name, is_best).is_some()
+            } else {
+                row.metrics.values().any(|value| value.is_finite())
+            }
+        };
         if self.rows.iter().any(is_known) {
             return Ok(());
         }
@@ -153,10 +172,10 @@ impl SweepResults {
             let known = self.metrics.iter().chain(&self.names).cloned().collect();
             return Err(SweepResultsError::UnknownColumn { name: name.to_owned(), known });
         }
+        let is_best = self.best_of.as_deref() == Some(name);
         let number = |row: &Row| match column {
             Some(column) => row.values.get(column).and_then(|value| value.parse().ok()),
-            None if self.best_of.as_deref() == Some(name) => row.best.map(|(value, _)| value),
-            None => row.metrics.get(name).copied().filter(|value| value.is_finite()),
+            None => row.rank(name, is_best),
         };
         let text = |row: &Row| column.and_then(|column| row.values.get(column).cloned()).unwrap_or_default();
         self.rows.sort_by(|one, other| {

@@ -69,6 +69,22 @@ fn draws_follow_from_the_seed_within_bounds() {
 }
 
 #[test]
+fn sweep_without_a_name_is_called_as_its_script() {
+    for (fields, expected) in [
+        ("job: {command: 'python3 src/tf.py --lr {lr}'}", "tf"),
+        ("job: {command: './train.v2 {lr}'}", "train.v2"),
+        ("job: {name: tf.py, command: 'python3 tf.py {lr}'}", "tf.py"),
+        ("name: rates.py\njob: {command: 'python3 tf.py {lr}'}", "rates.py"),
+    ] {
+        assert_eq!(
+            read(&format!("parameters: {{lr: [1, 2]}}\n{fields}\n")).unwrap().name,
+            expected,
+            "{fields}"
+        );
+    }
+}
+
+#[test]
 fn a_sweep_is_an_array_with_its_parameters() {
     let sweep = read(
         "name: rates\nparameters: {lr: [1, 2, 3]}\njob: {command: 'train --lr {lr}', output: '{lr}.txt'}\n",

@@ -38,7 +38,9 @@ fn selected(text: &str) -> Result<Targets, CliError> {
     let mut targets = Targets::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (target, level) = part.split_once('=').unwrap_or((OWN, part));
-        let level = level.parse::<LevelFilter>().ok().filter(|_| target.starts_with(OWN)).ok_or_else(|| {
+        // An empty level would parse as `error`.
+        let is_valid = target.starts_with(OWN) && !level.is_empty();
+        let level = level.parse::<LevelFilter>().ok().filter(|_| is_valid).ok_or_else(|| {
             CliError::usage(format!("invalid {}: `{part}`", env::LOG.name)).hint(
                 "expected LEVEL or TARGET=LEVEL, separated by commas, with a level of error, warn, info, debug or trace and \
                  a target such as wharf_head::nodes",

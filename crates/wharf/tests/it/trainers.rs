@@ -333,6 +333,47 @@ fn rank_that_is_stopped_is_reported_and_the_job_recovers() {
     assert_eq!(job["job"]["preemptions"], 0);
 }
 
+/// No rank waits for another; a rank of 1 reports only where the argument is `reports`.
+const LOOSE: &str = r#"
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, os.environ["SDK"])
+import wharf
+
+rank, mode = int(os.environ["NODE_RANK"]), sys.argv[1]
+for step in range(1, 100000):
+    if rank == 0 or mode == "reports":
+        wharf.step(step)
+    if step == 10:
+        Path(f"pid-{mode}-{rank}").write_text(str(os.getpid()))
+    time.sleep(0.05)
+"#;
+
+#[test]
+fn stopped_rank_is_reported_while_rank_0_continues() {
+    needs!(PYTHON);
+    let lab = Lab::new(&["a", "b"]);
+    std::fs::write(lab.cluster.path("loose.py"), LOOSE).unwrap();
+    for (job, mode) in ["reports", "silent"].into_iter().enumerate() {
+        let job = job.to_string();
+        let options = ["--gang", "2x1", "--stall-timeout", "4s", "--grace", "3s"];
+        lab.say(
+            &[&["submit", "--export", "USUAL,SDK"][..], &options, &["--", "python3", "loose.py", mode]]
+                .concat(),
+        );
+        let pids = || [0, 1].map(|rank| lab.read(&format!("pid-{mode}-{rank}")).parse::<i32>());
+        lab.wait_until("both ranks run", || pids().iter().all(Result::is_ok));
+        let pid = pids()[1].clone().unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+        let text = format!("rank 1 on b is stopped (process {pid})");
+        lab.wait_until("the stall is reported", || lab.job(&job).to_string().contains(&text));
+        kill(Pid::from_raw(pid), Signal::SIGCONT).unwrap();
+        let reason = || lab.job(&job)["job"]["reason"].to_string();
+        lab.wait_until("the stall is over", || !reason().contains("no progress"));
+        lab.say(&["cancel", &job]);
+    }
+}
+
 /// Debian 12's torchrun fails at its own defaults under Python 3.11, unless output is redirected for some rank, here one that does not exist.
 const DEBIAN: [&str; 2] = ["--redirects=9:1", "--tee=9:1"];
 

@@ -33,7 +33,7 @@ fn a_sweep_runs_is_repaired_and_compared() {
     )
     .unwrap();
     let shown = marked.say(&["tune", "start", "sweep.yaml", "--dry-run", "--output", "plain"]);
-    assert!(shown.contains("\n3\t\t0.2\ta b\tunknown\t\n"), "{shown}");
+    assert!(shown.contains("\n3\t\t0.2\ta b\tplanned\t\n"), "{shown}");
 
     // The same sweep as in its container, on the node itself.
     let started = marked.run(&["tune", "start", "sweep.yaml", "--no-container", "--wait"]);
@@ -99,7 +99,7 @@ fn elements_that_would_write_the_same_file_are_warned_of() {
 /// Two of its elements diverge; one is at its best in the middle.
 const DIVERGING: &str = "\
 case $WHARF_ARRAY_INDEX in
-  0) values='5 4 3';; 1) values='5 nan';; 2) values='4 1 6';; 3) values='-inf';; 4) values='9 8 2.5';;
+  0) values='5 4 3';; 1) values='0.5 nan';; 2) values='4 1 6';; 3) values='-inf';; 4) values='9 8 2.5';;
 esac
 step=0
 for value in $values; do step=$(expr $step + 10); $WHARF step $step --metric loss=$value; done
@@ -134,6 +134,9 @@ fn diverged_elements_rank_last_and_the_best_is_found() {
     assert_eq!(order(&["--sort=-loss"])[..3], [2, 0, 4]);
     assert_eq!(results(&["--sort", "loss"])["elements"][3]["metrics"]["loss"], "nan");
     assert_eq!(order(&["--sort", "loss", "--best"]), [4]);
+    // An element that has diverged comes last, whatever it reported before.
+    assert_eq!(order(&["--sort", "loss", "--best-over-time"]), [2, 4, 0, 1, 3, 5]);
+    assert_eq!(order(&["--sort=-loss", "--best-over-time"]), [4, 2, 0, 1, 3, 5]);
     let best = results(&["--sort", "loss", "--best-over-time", "--best"]);
     let expected = serde_json::json!({ "metric": "loss", "value": 1.0, "step": 20 });
     assert_eq!(

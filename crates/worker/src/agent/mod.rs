@@ -33,6 +33,7 @@ use crate::checkpoints::Released;
 use crate::devices::{self, Sharing};
 use crate::error::{WorkerError, with_causes};
 use crate::launch::{Launching, Prepared};
+use crate::processes::{self, Stopped};
 use crate::supervisor::protocol::{Event, Fence, Hello, Request, Start};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
@@ -72,6 +73,7 @@ pub(crate) struct Agent<N> {
     /// As last checked.
     devices: Vec<Device>,
     device_news: mpsc::Receiver<Vec<Device>>,
+    stopped_news: mpsc::Receiver<Stopped>,
     sharing: Sharing,
     execs: exec::Sessions,
     clock: Clock,
@@ -99,6 +101,8 @@ struct Known {
     pace: Option<Pace>,
     exit: Option<Exit>,
     measured: Measured,
+    /// Some of its processes were stopped when it was last reported.
+    has_stopped: bool,
     ended: watch::Sender<bool>,
 }
 
@@ -112,6 +116,7 @@ impl Known {
             pace: None,
             exit: None,
             measured: Measured::default(),
+            has_stopped: false,
             ended,
         }
     }
@@ -131,6 +136,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             reductions: BTreeSet::new(),
             devices: devices::offered(&config),
             device_news: devices::watch(&config),
+            stopped_news: processes::watch_stopped(config.node.clone()),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
             clock: Clock::new(hello.fence, Instant::now()),
@@ -197,6 +203,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 },
                 Some(event) = from_head.recv() => self.on_head(event).await?,
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
+                Some(stopped) = self.stopped_news.recv() => self.on_stopped(stopped),
                 () = at(self.clock.due()) => self.cut_off(),
                 _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wharf_proto::{
-    FromWorker, Heartbeat, ReleaseCheckpoint, SendOutput, StoppedProcess, TaskId, TaskInspected, from_worker,
-};
+use wharf_proto::{FromWorker, Heartbeat, ReleaseCheckpoint, SendOutput, TaskId, TaskInspected, from_worker};
 
 use super::Agent;
 use super::output::{self, Wanted};
 use crate::checkpoints::{self, Released};
+use crate::processes::{self, Stopped};
 use crate::supervisor::protocol::output_file;
 use crate::task::TaskKey;
-use crate::{Notice, TaskSettings, disk, processes};
+use crate::{Notice, TaskSettings, disk};
 
 /// How often the output of running tasks is checked, and that of tasks that have ended.
 pub(super) const OUTPUTS_INTERVAL: Duration = Duration::from_secs(1);
@@ -89,16 +88,29 @@ impl<N: FnMut(Notice)> Agent<N> {
     /// Reports to the head which processes of a task are stopped; nothing waits for that.
     pub(super) fn inspect(&self, task: TaskId) {
         let Some(head) = &self.head else { return };
-        let output = head.output.clone();
+        let (output, node) = (head.output.clone(), self.config.node.clone());
         drop(tokio::spawn(async move {
-            let look = move || processes::stopped(task.job_id, task.generation);
-            let found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-            let stopped = found.into_iter().map(|(pid, rank)| StoppedProcess { pid, rank }).collect();
+            let look = move || processes::stopped(&node);
+            let mut found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            let stopped = found.remove(&TaskKey::from(task)).unwrap_or_default();
             let inspected = TaskInspected { task: Some(task), stopped };
             // Where the head is gone it asks again.
             let _ =
                 output.send(FromWorker { message: Some(from_worker::Message::Inspected(inspected)) }).await;
         }));
+    }
+
+    /// Reports to the head the stopped processes of running tasks, again and again, and once when a task has none any more.
+    pub(super) fn on_stopped(&mut self, mut found: Stopped) {
+        let Some(head) = &self.head else { return };
+        for (&task, known) in self.tasks.iter_mut().filter(|(_, known)| known.exit.is_none()) {
+            let stopped = found.remove(&task).unwrap_or_default();
+            let had_some = std::mem::replace(&mut known.has_stopped, !stopped.is_empty());
+            if had_some || known.has_stopped {
+                let task = Some(task.into());
+                head.send(from_worker::Message::Inspected(TaskInspected { task, stopped }));
+            }
+        }
     }
 
     /// Sends the output of a task to the head.

@@ -182,8 +182,8 @@ fn results(args: &TuneResultsArgs, terminal: &Terminal) -> Result<Exit, CliError
         }
         table.sort(by)?;
     }
-    if args.best {
-        table.keep_best()?;
+    if let Some(by) = args.sort.as_ref().filter(|_| args.best) {
+        table.keep_best(by)?;
     }
     tell(&table, &terminal.with_csv(args.csv))
 }
@@ -276,7 +276,8 @@ impl From<SweepResultsError> for CliError {
             SweepResultsError::UnknownColumn { known, .. } => {
                 Self::from_error(ErrorKind::Usage, &error).hint(format!("known are {}", known.join(", ")))
             }
-            SweepResultsError::NoValue => Self::from_error(ErrorKind::Input, &error),
+            SweepResultsError::NoValue => Self::from_error(ErrorKind::Input, &error)
+                .hint("an element whose metric is now NaN or infinite has diverged and is never the best"),
         }
     }
 }

@@ -66,7 +66,7 @@ fn outlook_text(outlook: &Outlook, foresight: &Foresight) -> String {
             away(median),
             away(low)
         ),
-        _ => "expected:  no start within the forecast\n".to_owned(),
+        _ => "expected:  no start is predicted with the current nodes\n".to_owned(),
     };
     text
 }
