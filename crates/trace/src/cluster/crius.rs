@@ -98,7 +98,7 @@ enum GroupError {
     DevicesPerNode { devices: u32 },
     #[error("expected {nodes} addresses and ports, as many as `node_num`")]
     Addresses { nodes: usize },
-    #[error("more than the {DEVICES_MAX} devices that are handled")]
+    #[error("more than the limit of {DEVICES_MAX} devices")]
     TooManyDevices,
 }
 

@@ -47,7 +47,7 @@ pub enum ShortFormError {
         what: &'static str,
     },
     /// A count is larger than is supported.
-    #[error("{} is more than the {max} {what} that are handled", shown(text))]
+    #[error("{} is more than the limit of {max} {what}", shown(text))]
     TooMany {
         /// The text.
         text: String,
