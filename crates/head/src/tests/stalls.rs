@@ -141,7 +141,8 @@ fn stopped_process_of_a_rank_that_does_not_report_is_reported_and_acted_on() {
             .node_name(world.dispatcher.tasks.execution(JobId(0)).unwrap().tasks[1].share.node);
         for second in 1..=70_u32 {
             let time_s = f64::from(second);
-            report(&mut world, time_s, world.launches.last().unwrap().task.unwrap().generation, 0, time_s);
+            let generation = world.launches.last().unwrap().task.unwrap().generation;
+            report(&mut world, time_s, generation, 0, time_s);
             // Stopped for a moment, and later for good.
             if second % 5 == 0 {
                 inspected(&mut world, time_s, 1, if second == 10 { &[] } else { &[77] });
