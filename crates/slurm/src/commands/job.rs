@@ -14,7 +14,7 @@ use wharf_proto::{
 };
 
 use super::{CommandError, Context, container, option_files, view};
-use crate::grammar::moment::moment;
+use crate::grammar::moment::{Side, moment};
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
 const ARRAY_SIZE_MAX: u32 = 1_000_001;
@@ -78,7 +78,7 @@ pub(super) async fn make(
         cpus: shape.cpus,
         memory_mib: shape.memory_mib,
         pool: pool(request),
-        account: request.get("account").unwrap_or_default().to_owned(),
+        account: request.get("account").map(str::to_owned).or_else(own_group).unwrap_or_default(),
         reservation: request.get("reservation").unwrap_or_default().to_owned(),
         begin_s: at(request, "begin")?,
         deadline_s: at(request, "deadline")?,
@@ -155,7 +155,7 @@ fn pool(request: &Request) -> String {
 fn at(request: &Request, option: &str) -> Result<f64, CommandError> {
     let Some(text) = request.get(option) else { return Ok(0.0) };
     let refused = || Refusal::failed(format!("Invalid --{option} specification"));
-    moment(text, &Zoned::now()).ok_or_else(|| refused().into())
+    moment(text, &Zoned::now(), Side::Future).map_err(|_| refused().into())
 }
 
 /// What it waits for, all of which must be there.
@@ -229,5 +229,30 @@ fn environment(
     };
     variables.extend(submitted(request, shape, &facts));
     variables.insert("WHARF_SCRIPT".to_owned(), joined(folder, script.path));
+    // For sacct alone.
+    for (name, option) in
+        [("WHARF_COMMENT", "comment"), ("WHARF_QOS", "qos"), ("WHARF_CONSTRAINT", "constraint")]
+    {
+        if let Some(value) = request.get(option) {
+            variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    variables.insert("WHARF_SUBMIT_LINE".to_owned(), submit_line());
     Ok(variables)
+}
+
+/// This process's command line, the program without its folder.
+fn submit_line() -> String {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = words.first().and_then(|first| first.rsplit('/').next()).unwrap_or_default().to_owned();
+    std::iter::once(program).chain(words.into_iter().skip(1)).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of the submitting user's group, where it can be an account's.
+#[must_use]
+pub fn own_group() -> Option<String> {
+    let group = nix::unistd::Group::from_gid(nix::unistd::getgid()).ok()??;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    Some(group.name)
+        .filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
 }

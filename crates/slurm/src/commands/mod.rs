@@ -1,5 +1,6 @@
 //! Slurm's commands on a Wharf cluster: their options, their messages, their exit codes.
 
+mod accounting_json;
 mod console;
 mod container;
 mod error;
@@ -21,6 +22,7 @@ mod view;
 
 pub use console::{Console, Terminal};
 pub use error::{CommandError, MpiError};
+pub use job::own_group;
 pub use mpi::{MPI_AGENT, mpi_agent};
 
 use std::path::PathBuf;

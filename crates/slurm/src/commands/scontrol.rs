@@ -11,7 +11,7 @@ use wharf_proto::{
 };
 
 use super::{CommandError, Context, step_rows, view};
-use crate::grammar::moment::moment;
+use crate::grammar::moment::{Side, moment};
 
 /// What can be changed of a job.
 const CHANGEABLE: &str = "TimeLimit, JobName, Priority, Nice and StartTime";
@@ -324,8 +324,8 @@ async fn update(context: &Context, words: &[&str]) -> Result<u8, CommandError> {
                 ..ChangeJobsRequest::default()
             },
             "starttime" => {
-                let at = moment(value, &Zoned::now())
-                    .ok_or_else(|| CommandError::failed(format!("Invalid StartTime value: {value}")))?;
+                let at = moment(value, &Zoned::now(), Side::Future)
+                    .map_err(|_| CommandError::failed(format!("Invalid StartTime value: {value}")))?;
                 ChangeJobsRequest {
                     change: Change::Begin.into(),
                     begin_s: at,

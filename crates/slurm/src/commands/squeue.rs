@@ -152,8 +152,9 @@ async fn list_steps(
         if job.state != State::Running || !wanted.takes(&job, me.as_deref()) {
             continue;
         }
-        let steps = step_rows::rows(&job, &client.get_job(job.job).await?);
-        rows.extend(steps.into_iter().filter(|step| step.state == State::Running).map(|step| {
+        let detail = client.get_job(job.job).await?;
+        let steps = step_rows::rows(&job, &detail, &detail.spec.clone().unwrap_or_default());
+        rows.extend(steps.into_iter().map(|step| step.job).filter(|step| step.state == State::Running).map(|step| {
             let (partition, user) = (job.partition.clone(), job.user.clone());
             squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
         }));

@@ -1,4 +1,4 @@
-//! Tables as squeue, sinfo and sacct print them: formats such as `%.18i %R`, columns such as `jobid%20`.
+//! Tables as squeue and sinfo print them: formats such as `%.18i %R`.
 
 /// How wide a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,43 +114,4 @@ impl Layout {
 fn fitted(value: &str, width: usize, is_right: bool) -> String {
     let cut: String = value.chars().take(width).collect();
     if is_right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
-}
-
-/// A column of sacct: its name, and its width, negative where it is left-justified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// In lower case.
-    pub name: String,
-    /// How wide.
-    pub width: usize,
-    /// Values stand at the left.
-    pub is_left: bool,
-}
-
-impl Column {
-    /// Reads `name` or `name%width`.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let (name, width) = text.split_once('%').unwrap_or((text, ""));
-        let name = name.to_ascii_lowercase();
-        let (own, own_left) = match name.as_str() {
-            "jobid" => (12, true),
-            "exitcode" | "derivedexitcode" => (8, false),
-            "submit" | "start" | "end" => (19, false),
-            _ => (10, false),
-        };
-        let is_left = width.starts_with('-') || width.is_empty() && own_left;
-        Self { name, width: width.trim_start_matches('-').parse().unwrap_or(own), is_left }
-    }
-
-    /// A value as wide as the column; one that is cut ends with `+`.
-    #[must_use]
-    pub fn fitted(&self, value: &str) -> String {
-        let cut = if value.chars().count() > self.width && self.width > 0 {
-            value.chars().take(self.width - 1).chain(['+']).collect()
-        } else {
-            value.to_owned()
-        };
-        fitted(&cut, self.width, !self.is_left)
-    }
 }

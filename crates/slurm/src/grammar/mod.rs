@@ -3,6 +3,7 @@
 //! *Invariant: everything here is a function from texts and plain facts to texts and plain facts*: no files, no environment, no
 //! clock, no cluster. It follows Slurm 22.05 as measured; where later versions differ, the comment says so.
 
+pub mod accounting;
 pub mod array;
 pub mod constraint;
 pub mod dependency;
