@@ -34,7 +34,8 @@ fn seconds(text: &str) -> i64 {
 fn time(row: &Row) -> Value {
     let [submit, start, end] = &row.job.times;
     let (user_s, system_s) = row.usage.as_ref().map_or((0.0, 0.0), |usage| usage.cpu_s);
-    let span = |seconds: f64| json!({ "seconds": seconds as u64, "microseconds": (seconds.fract() * 1e6) as u64 });
+    let span =
+        |seconds: f64| json!({ "seconds": seconds as u64, "microseconds": (seconds.fract() * 1e6) as u64 });
     json!({
         "elapsed": row.job.used_s,
         "eligible": seconds(&row.eligible),

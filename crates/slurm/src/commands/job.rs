@@ -17,9 +17,9 @@ use super::{CommandError, Context, container, option_files, view};
 use crate::grammar::moment::{Side, moment};
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
-const ARRAY_SIZE_MAX: u32 = 1_000_001;
+pub(super) const ARRAY_SIZE_MAX: u32 = 1_000_001;
 /// What jobs have from the signal to the kill, as Slurm's KillWait.
-const KILL_WAIT_S: f64 = 30.0;
+pub(super) const KILL_WAIT_S: f64 = 30.0;
 /// How much less urgent `--nice` without a number makes a job.
 const NICE: i32 = 100;
 /// Causes that machines are to blame for, after which a job is retried by default.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::grammar::accounting::{self, Column, Level, Resources, Row};
+use crate::grammar::accounting::{self, Level, Resources, Row};
 use crate::grammar::getopt::{self, Opt, Order, Parsed, Takes};
-use crate::grammar::hostlist;
 use crate::grammar::moment::{Side, moment};
 use crate::grammar::outcome::State;
 use crate::grammar::shape::CPU;
 use crate::grammar::squeue::Job;
+use crate::grammar::{hostlist, table};
 use crate::launch::CLUSTER;
 use jiff::Zoned;
 use tokio_stream::StreamExt as _;
@@ -84,7 +84,7 @@ pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, C
     if parsed.has("json") {
         context.print(&[accounting_json::document(&rows).to_string()])?;
     } else {
-        context.print(&lines(&columns, &rows, &parsed))?;
+        context.print(&table::lines(&columns, &rows, &parsed, |row, field| row.value(field, CLUSTER)))?;
     }
     Ok(0)
 }
@@ -116,7 +116,8 @@ impl Wanted {
         }
         let at = |name: &str| -> Result<Option<f64>, CommandError> {
             let Some(text) = parsed.value(name) else { return Ok(None) };
-            let invalid = |at: usize| CommandError::failed(format!("Invalid time specification (pos={at}): {text}"));
+            let invalid =
+                |at: usize| CommandError::failed(format!("Invalid time specification (pos={at}): {text}"));
             moment(text, now, Side::Past).map(Some).map_err(|malformed| invalid(malformed.0))
         };
         let today = || moment("today", now, Side::Past).ok().filter(|_| ids.is_empty());
@@ -219,15 +220,18 @@ async fn rows(client: &Client, wanted: &Wanted, is_whole: bool) -> Result<Vec<Ro
         let spec = specs.get(&job.array).cloned().unwrap_or_default();
         view::complete(&mut job, &JobSpec { time_limit_s: time_limit_s(detail), ..spec.clone() });
         let is_one = !job.id.contains('[');
-        let below =
-            if is_whole || !is_one { Vec::new() } else { step_rows::rows(&job, detail, &spec) };
+        let below = if is_whole || !is_one { Vec::new() } else { step_rows::rows(&job, detail, &spec) };
         let row = facts.row(&job, detail, &spec);
         let step = |step: step_rows::StepRow| Row {
             derived: String::new(),
             level: step.level,
             tasks: step.tasks,
             usage: step.usage,
-            resources: [0, 1].map(|_| Resources { cpus: step.job.cpus, nodes: step.job.nodes, ..Resources::default() }),
+            resources: [0, 1].map(|_| Resources {
+                cpus: step.job.cpus,
+                nodes: step.job.nodes,
+                ..Resources::default()
+            }),
             job: step.job,
             ..row.clone()
         };
@@ -235,9 +239,7 @@ async fn rows(client: &Client, wanted: &Wanted, is_whole: bool) -> Result<Vec<Ro
         all.push(row);
         all.extend(below);
     }
-    all.retain(|row| {
-        wanted.takes_row(row) && (wanted.qos.is_empty() || wanted.qos.contains(&row.qos))
-    });
+    all.retain(|row| wanted.takes_row(row) && (wanted.qos.is_empty() || wanted.qos.contains(&row.qos)));
     Ok(all)
 }
 
@@ -293,27 +295,4 @@ impl Facts {
             job: job.clone(),
         }
     }
-}
-
-fn lines(columns: &[Column], rows: &[Row], parsed: &Parsed) -> Vec<String> {
-    let is_bare = parsed.has("noheader");
-    let value = |row: &Row, column: &Column| row.value(column.field, CLUSTER);
-    if parsed.has("parsable") || parsed.has("parsable2") {
-        let delimiter = parsed.value("delimiter").unwrap_or("|");
-        let after = if parsed.has("parsable") { delimiter } else { "" };
-        let joined = |values: Vec<String>| values.join(delimiter) + after;
-        let header = joined(columns.iter().map(|column| column.field.to_owned()).collect());
-        let rows = rows.iter().map(|row| joined(columns.iter().map(|column| value(row, column)).collect()));
-        return (!is_bare).then_some(header).into_iter().chain(rows).collect();
-    }
-    // A blank after each column, also the last one.
-    let line =
-        |of: &dyn Fn(&Column) -> String| columns.iter().map(|column| of(column) + " ").collect::<String>();
-    let mut lines = Vec::new();
-    if !is_bare {
-        lines.push(line(&|column| column.fitted(column.field)));
-        lines.push(line(&|column| "-".repeat(column.width)));
-    }
-    lines.extend(rows.iter().map(|row| line(&|column| column.fitted(&value(row, column)))));
-    lines
 }

@@ -154,10 +154,12 @@ async fn list_steps(
         }
         let detail = client.get_job(job.job).await?;
         let steps = step_rows::rows(&job, &detail, &detail.spec.clone().unwrap_or_default());
-        rows.extend(steps.into_iter().map(|step| step.job).filter(|step| step.state == State::Running).map(|step| {
-            let (partition, user) = (job.partition.clone(), job.user.clone());
-            squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
-        }));
+        rows.extend(steps.into_iter().map(|step| step.job).filter(|step| step.state == State::Running).map(
+            |step| {
+                let (partition, user) = (job.partition.clone(), job.user.clone());
+                squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
+            },
+        ));
     }
     rows.retain(|row| named.is_empty() || named.contains(&row.id.as_str()));
     // Of one job the script is last.

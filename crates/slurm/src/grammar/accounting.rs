@@ -4,9 +4,10 @@ use super::limit::{Full, TimeLimit};
 use super::memory;
 use super::outcome::State;
 use super::squeue::Job;
+use super::table::{self, Column, Field};
 
-/// Fields in the order of `sacct --helpformat`, with their widths.
-pub const FIELDS: &[(&str, usize)] = &[
+/// Fields in the order of `sacct --helpformat`.
+pub const FIELDS: &[Field] = &[
     ("Account", 10),
     ("AdminComment", 15),
     ("AllocCPUS", 10),
@@ -29,7 +30,7 @@ pub const FIELDS: &[(&str, usize)] = &[
     ("Container", 19),
     ("CPUTime", 10),
     ("CPUTimeRAW", 10),
-    ("DBIndex", 10),
+    ("DBIndex", -10),
     ("DerivedExitCode", 15),
     ("Elapsed", 10),
     ("ElapsedRaw", 10),
@@ -39,8 +40,8 @@ pub const FIELDS: &[(&str, usize)] = &[
     ("Flags", 19),
     ("GID", 6),
     ("Group", 9),
-    ("JobID", 12),
-    ("JobIDRaw", 12),
+    ("JobID", -12),
+    ("JobIDRaw", -12),
     ("JobName", 10),
     ("Layout", 9),
     ("MaxDiskRead", 12),
@@ -118,9 +119,6 @@ pub const FIELDS: &[(&str, usize)] = &[
     ("WorkDir", 20),
 ];
 
-/// Fields whose values stand at the left.
-const LEFT: &[&str] = &["DBIndex", "JobID", "JobIDRaw"];
-
 /// What sacct prints by default.
 pub const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
 /// With `--brief`.
@@ -133,74 +131,22 @@ pub const LONG: &str = "jobid,jobidraw,jobname,partition,maxvmsize,maxvmsizenode
     tresusageinmax,tresusageinmaxnode,tresusageinmaxtask,tresusageinmin,tresusageinminnode,tresusageinmintask,tresusageintot,\
     tresusageoutmax,tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutave,tresusageouttot";
 
-/// Fields that are none of their own: older names, which scripts still have.
-const SYNONYMS: &[(&str, &str)] = &[
-    ("cpus", "NCPUS"),
-    ("planned", "Reserved"),
-    ("plannedcpu", "ResvCPU"),
-    ("plannedcpuraw", "ResvCPURAW"),
-];
+/// Older names of fields.
+const SYNONYMS: &[(&str, &str)] =
+    &[("planned", "reserved"), ("plannedcpu", "resvcpu"), ("plannedcpuraw", "resvcpuraw")];
 
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// The field, as its title has it.
-    pub field: &'static str,
-    /// How wide.
-    pub width: usize,
-    /// Values stand at the left.
-    pub is_left: bool,
-}
-
-/// The columns of `--format`, each a field or its beginning with an optional `%width`; `all` means all of them.
+/// The columns of `--format`.
 ///
 /// # Errors
 /// What is the name of no field.
 pub fn columns(format: &str) -> Result<Vec<Column>, String> {
-    let mut columns = Vec::new();
-    for word in format.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        if word.eq_ignore_ascii_case("all") {
-            columns.extend(FIELDS.iter().map(|&(field, width)| column(field, width)));
-            continue;
-        }
-        let (name, width) = word.split_once('%').unwrap_or((word, ""));
-        let (field, own) = field(name).ok_or_else(|| name.to_owned())?;
-        let mut column = column(field, own);
-        if let Ok(width) = width.trim_start_matches('-').parse() {
-            column.width = width;
-            column.is_left = word.contains("%-");
-        }
-        columns.push(column);
-    }
-    Ok(columns)
-}
-
-fn column(field: &'static str, width: usize) -> Column {
-    Column { field, width, is_left: LEFT.contains(&field) }
-}
-
-/// The field of a name in any case, or the first that begins with it.
-fn field(name: &str) -> Option<(&'static str, usize)> {
-    let lower = name.to_ascii_lowercase();
-    let synonym = SYNONYMS.iter().find(|(known, _)| *known == lower).map(|(_, field)| *field);
-    let exact = |known: &str| known.eq_ignore_ascii_case(synonym.unwrap_or(name));
-    let begins = |known: &str| !lower.is_empty() && known.to_ascii_lowercase().starts_with(&lower);
-    let found = FIELDS.iter().find(|(known, _)| exact(known));
-    found.or_else(|| FIELDS.iter().find(|(known, _)| begins(known))).copied()
-}
-
-impl Column {
-    /// A value as wide as the column; one that is cut ends with `+`.
-    #[must_use]
-    pub fn fitted(&self, value: &str) -> String {
-        let width = self.width;
-        let cut: String = if value.chars().count() > width && width > 0 {
-            value.chars().take(width - 1).chain(['+']).collect()
-        } else {
-            value.to_owned()
-        };
-        if self.is_left { format!("{cut:<width$}") } else { format!("{cut:>width$}") }
-    }
+    let known = |word: &str| {
+        let (name, width) = word.split_once('%').map_or((word, None), |(name, width)| (name, Some(width)));
+        let synonym = SYNONYMS.iter().find(|(newer, _)| newer.eq_ignore_ascii_case(name.trim()));
+        let name = synonym.map_or(name, |(_, older)| older);
+        width.map_or_else(|| name.to_owned(), |width| format!("{name}%{width}"))
+    };
+    table::columns(FIELDS, &format.split(',').map(known).collect::<Vec<_>>().join(","))
 }
 
 /// What a row is about.
@@ -340,7 +286,9 @@ impl Row {
             "QOS" => of_job(self.qos.clone()),
             "QOSRAW" => of_job("1".to_owned()),
             "Reason" => of_job(job.reason.clone()),
-            "ReqCPUFreq" | "ReqCPUFreqGov" | "ReqCPUFreqMax" | "ReqCPUFreqMin" => of_job("Unknown".to_owned()),
+            "ReqCPUFreq" | "ReqCPUFreqGov" | "ReqCPUFreqMax" | "ReqCPUFreqMin" => {
+                of_job("Unknown".to_owned())
+            }
             "ReqCPUS" => self.resources[0].cpus.to_string(),
             "ReqMem" => of_job(mebibytes(self.resources[0].memory_mib)),
             "ReqNodes" => of_job(self.resources[0].nodes.to_string()),
@@ -428,25 +376,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_found_by_name_beginning_and_synonym() {
-        let of = |format: &str| {
-            let columns = columns(format)?;
-            Ok::<_, String>(columns.iter().map(|column| (column.field, column.width, column.is_left)).collect::<Vec<_>>())
+    fn columns_have_the_names_of_newer_versions_too() {
+        let widths = |format: &str| {
+            columns(format).map(|all| all.iter().map(|one| (one.field, one.width)).collect::<Vec<_>>())
         };
-        assert_eq!(of("JobIDRaw,state%20,maxrss"), Ok(vec![("JobIDRaw", 12, true), ("State", 20, false), ("MaxRSS", 10, false)]));
-        assert_eq!(of("account%-9, planned"), Ok(vec![("Account", 9, true), ("Reserved", 10, false)]));
-        assert_eq!(of("Elaps"), Ok(vec![("Elapsed", 10, false)]), "the first that begins so");
-        assert_eq!(of("jobid,nosuch,state"), Err("nosuch".to_owned()));
-        assert_eq!(of("ALL").map(|all| all.len()), Ok(FIELDS.len()));
+        assert_eq!(widths("planned%20,JobIDRaw"), Ok(vec![("Reserved", 20), ("JobIDRaw", 12)]));
+        assert_eq!(widths("state,nosuch"), Err("nosuch".to_owned()));
         for format in [DEFAULT, BRIEF, LONG] {
-            assert!(of(format).is_ok(), "{format}");
+            assert!(columns(format).is_ok(), "{format}");
         }
     }
 
     #[test]
     fn amounts_are_written_as_slurm_writes_them() {
         // Measured with Slurm 22.05.8.
-        for (seconds, expected) in [(0.0, "00:00:00"), (0.5095, "00:00.509"), (75.25, "01:15.250"), (7261.5, "02:01:01")] {
+        for (seconds, expected) in
+            [(0.0, "00:00:00"), (0.5095, "00:00.509"), (75.25, "01:15.250"), (7261.5, "02:01:01")]
+        {
             assert_eq!(processor_time(seconds), expected);
         }
         let of = Resources { cpus: 2, nodes: 1, memory_mib: 4000, gpus: None };

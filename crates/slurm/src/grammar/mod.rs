@@ -15,8 +15,10 @@ pub mod gres;
 pub mod hostlist;
 pub mod layout;
 pub mod limit;
+pub mod limits_document;
 pub mod memory;
 pub mod moment;
+pub mod multi_prog;
 pub mod nodes;
 pub mod options;
 pub mod outcome;
@@ -27,6 +29,7 @@ pub mod shape;
 pub mod signal;
 pub mod sinfo;
 pub mod squeue;
+pub mod table;
 
 pub use refusal::{Kind, Refusal};
 pub use request::{Request, Sources, joined};

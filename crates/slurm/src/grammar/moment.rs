@@ -224,9 +224,7 @@ impl Reader<'_> {
         });
         let year = day.year.unwrap_or_else(|| match side {
             Side::Past => today.year() - i16::from(day.month > today.month()),
-            Side::Future => {
-                today.year() + i16::from((day.month, day.day) < (today.month(), today.day()))
-            }
+            Side::Future => today.year() + i16::from((day.month, day.day) < (today.month(), today.day())),
         });
         // As `mktime` does: the 30th of February is a day of March.
         let first = Date::new(year, day.month, 1).ok()?;

@@ -91,7 +91,7 @@ const ALL: &[(&str, char, Takes, Class)] = &[
     ("nodes", 'N', Value, H),
     ("ntasks", 'n', Value, H),
     ("ntasks-per-core", ' ', Value, W),
-    ("ntasks-per-gpu", ' ', Value, R),
+    ("ntasks-per-gpu", ' ', Value, H),
     ("ntasks-per-node", ' ', Value, H),
     ("ntasks-per-socket", ' ', Value, W),
     ("open-mode", ' ', Value, H),
@@ -192,15 +192,15 @@ const OF_STEPS: &[(&str, char, Takes, Class)] = &[
     ("cpu-bind", ' ', Value, W),
     ("disable-status", 'X', Nothing, W),
     ("epilog", ' ', Value, R),
-    ("exact", ' ', Nothing, W),
+    ("exact", ' ', Nothing, H),
     ("immediate", 'I', Maybe, W),
     ("jobid", ' ', Value, H),
     ("kill-on-bad-exit", 'K', Maybe, H),
     ("label", 'l', Nothing, H),
     ("mpi", ' ', Value, W),
-    ("multi-prog", ' ', Nothing, R),
+    ("multi-prog", ' ', Nothing, H),
     ("no-allocate", 'Z', Nothing, R),
-    ("overlap", ' ', Nothing, W),
+    ("overlap", ' ', Nothing, H),
     ("prolog", ' ', Value, R),
     ("pty", ' ', Nothing, H),
     ("relative", 'r', Value, H),
@@ -275,7 +275,7 @@ pub(crate) fn check(name: &str, value: &str) -> Result<(), Refusal> {
         "nice" if !value.is_empty() && value.parse::<i32>().is_err() => wrong(),
         "priority" if value != "TOP" && value.parse::<u32>().is_err() => wrong(),
         "nodes" => NodeCount::parse(value).map(drop),
-        "ntasks" | "cpus-per-task" | "ntasks-per-node" | "cpus-per-gpu" => {
+        "ntasks" | "cpus-per-task" | "ntasks-per-node" | "ntasks-per-gpu" | "cpus-per-gpu" => {
             let is_count = value.parse::<u32>().is_ok_and(|count| count > 0);
             let text = format!("Invalid numeric value \"{value}\" for --{name}.");
             if is_count { Ok(()) } else { Err(Refusal::new(Kind::Failed, text)) }
