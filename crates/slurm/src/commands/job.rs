@@ -10,7 +10,8 @@ use crate::grammar::{Refusal, Request, joined};
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_proto::{
-    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, RetryRule, dependency as wire,
+    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule, dependency as wire,
+    notify::Moment,
 };
 
 use super::{CommandError, Context, container, option_files, view};
@@ -84,6 +85,7 @@ pub(super) async fn make(
         deadline_s: at(request, "deadline")?,
         batch: Some(batch(request, &shape, script, &folder)),
         stays_if_impossible: request.get("kill-on-invalid-dep") != Some("yes"),
+        notify: notify(request)?,
         ..JobSpec::default()
     };
     if request.has("no-requeue") {
@@ -101,6 +103,33 @@ pub(super) async fn make(
         spec.env.retain(|name, _| container::is_within(name));
     }
     Ok(Made { spec, shape, array })
+}
+
+/// Emails for `--mail-type`, to `--mail-user` or the submitting user.
+fn notify(request: &Request) -> Result<Option<Notify>, CommandError> {
+    let Some(types) = request.get("mail-type") else { return Ok(None) };
+    let mut moments = Vec::new();
+    for kind in types.split(',') {
+        moments.extend(match kind.to_ascii_uppercase().as_str() {
+            "NONE" => return Ok(None),
+            "ALL" => vec![Moment::Started, Moment::Finished, Moment::Failed, Moment::Cancelled, Moment::Preempted],
+            "BEGIN" => vec![Moment::Started],
+            "END" => vec![Moment::Finished, Moment::Failed, Moment::Cancelled],
+            "FAIL" | "INVALID_DEPEND" | "TIME_LIMIT" => vec![Moment::Failed],
+            "REQUEUE" => vec![Moment::Preempted],
+            // There is nothing to report of these.
+            "STAGE_OUT" | "TIME_LIMIT_50" | "TIME_LIMIT_80" | "TIME_LIMIT_90" | "ARRAY_TASKS" => Vec::new(),
+            _ => return Err(Refusal::value("mail-type").into()),
+        });
+    }
+    moments.sort_unstable();
+    moments.dedup();
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let mail = request.get("mail-user").map(str::to_owned).or_else(|| Some(user?.name));
+    // A user's name is an address on the submitting machine.
+    let mail = mail.map(|mail| if mail.contains('@') { mail } else { format!("{mail}@{}", host_name()) });
+    let on = moments.into_iter().map(i32::from).collect::<Vec<_>>();
+    Ok(mail.filter(|_| !on.is_empty()).map(|mail| Notify { on, mail, ..Notify::default() }))
 }
 
 fn gang(shape: &Shape) -> Gang {
@@ -218,10 +247,10 @@ fn environment(
     if let Some(home) = shell.get("HOME") {
         variables.entry("HOME".to_owned()).or_insert_with(|| home.clone());
     }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host_name();
     let facts = Submission {
         folder,
-        host: host.trim(),
+        host: &host,
         array,
         export: exported.said.as_deref(),
         uid: nix::unistd::getuid().as_raw(),
@@ -239,6 +268,10 @@ fn environment(
     }
     variables.insert("WHARF_SUBMIT_LINE".to_owned(), submit_line());
     Ok(variables)
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// This process's command line, the program without its folder.

@@ -13,7 +13,7 @@ use crate::launch::CLUSTER;
 use jiff::Zoned;
 use tokio_stream::StreamExt as _;
 use wharf_client::Client;
-use wharf_proto::{JobDetail, JobFilter, JobSpec, JobSummary, ListDetailsRequest};
+use wharf_proto::{JobDetail, JobFilter, JobSpec, JobSummary};
 
 use super::{CommandError, Context, accounting_json, step_rows, view};
 
@@ -154,13 +154,10 @@ impl Wanted {
         })
     }
 
-    fn request(&self) -> ListDetailsRequest {
+    /// Jobs and arrays that are named.
+    fn job_ids(&self) -> Vec<u32> {
         let number = |id: &String| id.split(['_', '.']).next().unwrap_or_default().parse().ok();
-        ListDetailsRequest {
-            filter: Some(self.filter.clone()),
-            job_ids: self.ids.iter().filter_map(number).collect(),
-            brief: true,
-        }
+        self.ids.iter().filter_map(number).collect()
     }
 
     fn takes(&self, job: &Job) -> bool {
@@ -198,7 +195,7 @@ pub(super) fn check_clusters(names: &[String]) -> Result<(), CommandError> {
 
 /// All rows, by one request.
 async fn rows(client: &Client, wanted: &Wanted, is_whole: bool) -> Result<Vec<Row>, CommandError> {
-    let mut reply = client.list_details(wanted.request()).await?;
+    let mut reply = client.list_in_brief(wanted.job_ids(), wanted.filter.clone()).await?;
     let (mut details, mut specs) = (BTreeMap::new(), BTreeMap::new());
     while let Some(detail) = reply.next().await {
         let mut detail: JobDetail = detail.map_err(wharf_client::ClientError::from)?;

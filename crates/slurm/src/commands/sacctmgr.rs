@@ -120,7 +120,7 @@ pub(super) async fn associations(
     user: Option<&str>,
 ) -> Result<BTreeSet<(String, String)>, CommandError> {
     let filter = JobFilter {
-        user: user.unwrap_or_default().to_owned(),
+        user: user.map(str::to_owned),
         since_s: Some(view::now_s() - RECENT_S),
         ..JobFilter::default()
     };

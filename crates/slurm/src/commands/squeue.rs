@@ -231,10 +231,10 @@ async fn check_ids(client: &Client, wanted: &Wanted) -> Result<(), CommandError>
 
 fn layout(parsed: &Parsed) -> Result<(Layout, &'static str), CommandError> {
     if let Some(names) = parsed.value("Format") {
-        let columns = squeue::columns(names);
-        let columns = columns
-            .ok_or_else(|| CommandError::failed(format!("Invalid job format specification: {names}")))?;
-        return Ok((Layout::of_columns(&columns), squeue::SORT));
+        let layout = Layout::of_names(squeue::NAMES, names);
+        let layout = layout
+            .map_err(|unknown| CommandError::failed(format!("Invalid job format specification: {unknown}")))?;
+        return Ok((layout, squeue::SORT));
     }
     let variable = std::env::var("SQUEUE_FORMAT").ok();
     let format = match parsed.value("format") {

@@ -62,16 +62,23 @@ impl Layout {
         Self { pieces, after: before }
     }
 
-    /// Columns one after the other, each with its letter and width, as `--Format` has them.
-    #[must_use]
-    pub fn of_columns(columns: &[(char, usize)]) -> Self {
-        let piece = |&(letter, width): &(char, usize)| Piece {
-            before: String::new(),
-            letter,
-            width: Width::Fixed(width),
-            is_right: false,
+    /// The columns of `--Format=name[:[.]width],...`, 20 wide by default, at the right with a dot; the first name that is unknown is
+    /// an error.
+    ///
+    /// # Errors
+    /// That name.
+    pub fn of_names(names: &[(&str, char)], text: &str) -> Result<Self, String> {
+        const WIDTH: usize = 20;
+        let piece = |word: &str| {
+            let (name, width) = word.split_once(':').unwrap_or((word, ""));
+            let found = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
+            let letter = found.map(|(_, letter)| *letter).ok_or_else(|| name.to_owned())?;
+            let digits: String = width.chars().skip_while(|letter| *letter == '.').take_while(char::is_ascii_digit).collect();
+            let width = Width::Fixed(digits.parse().unwrap_or(WIDTH));
+            Ok(Piece { before: String::new(), letter, width, is_right: word.contains(":.") })
         };
-        Self { pieces: columns.iter().map(piece).collect(), after: String::new() }
+        let pieces = text.split(',').filter(|word| !word.is_empty()).map(piece).collect::<Result<_, String>>()?;
+        Ok(Self { pieces, after: String::new() })
     }
 
     /// The fields, in order.
