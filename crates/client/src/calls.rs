@@ -230,7 +230,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
-        let request = ListDetailsRequest { filter: Some(filter), typed: true, ..ListDetailsRequest::default() };
+        let request =
+            ListDetailsRequest { filter: Some(filter), typed: true, ..ListDetailsRequest::default() };
         Ok(self.inner.clone().list_details(request).await?.into_inner())
     }
 

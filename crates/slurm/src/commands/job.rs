@@ -10,8 +10,8 @@ use crate::grammar::{Refusal, Request, joined};
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_proto::{
-    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule, dependency as wire,
-    notify::Moment,
+    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule,
+    dependency as wire, notify::Moment,
 };
 
 use super::{CommandError, Context, container, option_files, view};
@@ -112,7 +112,9 @@ fn notify(request: &Request) -> Result<Option<Notify>, CommandError> {
     for kind in types.split(',') {
         moments.extend(match kind.to_ascii_uppercase().as_str() {
             "NONE" => return Ok(None),
-            "ALL" => vec![Moment::Started, Moment::Finished, Moment::Failed, Moment::Cancelled, Moment::Preempted],
+            "ALL" => {
+                vec![Moment::Started, Moment::Finished, Moment::Failed, Moment::Cancelled, Moment::Preempted]
+            }
             "BEGIN" => vec![Moment::Started],
             "END" => vec![Moment::Finished, Moment::Failed, Moment::Cancelled],
             "FAIL" | "INVALID_DEPEND" | "TIME_LIMIT" => vec![Moment::Failed],

@@ -62,7 +62,9 @@ fn is_login_shell(script: &Path) -> bool {
     let read = std::fs::File::open(script).and_then(|file| io::BufReader::new(file).read_line(&mut first));
     let mut words = first.trim_start_matches("#!").split_whitespace();
     let is_bash = words.by_ref().any(|word| word.rsplit('/').next() == Some("bash"));
-    let is_login = |word: &str| word == "--login" || word.starts_with('-') && !word.starts_with("--") && word.contains('l');
+    let is_login = |word: &str| {
+        word == "--login" || word.starts_with('-') && !word.starts_with("--") && word.contains('l')
+    };
     read.is_ok() && first.starts_with("#!") && is_bash && words.any(is_login)
 }
 

@@ -63,8 +63,9 @@ pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, C
         return Ok(0);
     }
     let layout = match parsed.value("Format") {
-        Some(names) => Layout::of_names(sinfo::NAMES, names)
-            .map_err(|unknown| CommandError::failed(format!("Invalid node format specification: {unknown}")))?,
+        Some(names) => Layout::of_names(sinfo::NAMES, names).map_err(|unknown| {
+            CommandError::failed(format!("Invalid node format specification: {unknown}"))
+        })?,
         None => Layout::parse(&format(&parsed)),
     };
     context.print(&lines(&nodes, &layout, parsed.has("Node"), parsed.has("noheader")))?;

@@ -232,8 +232,9 @@ async fn check_ids(client: &Client, wanted: &Wanted) -> Result<(), CommandError>
 fn layout(parsed: &Parsed) -> Result<(Layout, &'static str), CommandError> {
     if let Some(names) = parsed.value("Format") {
         let layout = Layout::of_names(squeue::NAMES, names);
-        let layout = layout
-            .map_err(|unknown| CommandError::failed(format!("Invalid job format specification: {unknown}")))?;
+        let layout = layout.map_err(|unknown| {
+            CommandError::failed(format!("Invalid job format specification: {unknown}"))
+        })?;
         return Ok((layout, squeue::SORT));
     }
     let variable = std::env::var("SQUEUE_FORMAT").ok();

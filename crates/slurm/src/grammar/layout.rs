@@ -73,11 +73,13 @@ impl Layout {
             let (name, width) = word.split_once(':').unwrap_or((word, ""));
             let found = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
             let letter = found.map(|(_, letter)| *letter).ok_or_else(|| name.to_owned())?;
-            let digits: String = width.chars().skip_while(|letter| *letter == '.').take_while(char::is_ascii_digit).collect();
+            let digits: String =
+                width.chars().skip_while(|letter| *letter == '.').take_while(char::is_ascii_digit).collect();
             let width = Width::Fixed(digits.parse().unwrap_or(WIDTH));
             Ok(Piece { before: String::new(), letter, width, is_right: word.contains(":.") })
         };
-        let pieces = text.split(',').filter(|word| !word.is_empty()).map(piece).collect::<Result<_, String>>()?;
+        let pieces =
+            text.split(',').filter(|word| !word.is_empty()).map(piece).collect::<Result<_, String>>()?;
         Ok(Self { pieces, after: String::new() })
     }
 

@@ -18,12 +18,14 @@ fn accounts_and_limits_are_managed_with_sacctmgr() {
     lab.say(&["sacctmgr", "-i", "modify", "user", "where", "name=ann", "set", "GrpTRES=gres/gpu=8,cpu=4"]);
     lab.say(&["sacctmgr", "-i", "modify", "account", "vision", "set", "GrpJobs=20"]);
     let shown = lab.say(&[
-        "sacctmgr", "-nP", "show", "assoc", "account=vision", "format=account,user,grpjobs,maxjobs,grptres,qos",
+        "sacctmgr",
+        "-nP",
+        "show",
+        "assoc",
+        "account=vision",
+        "format=account,user,grpjobs,maxjobs,grptres,qos",
     ]);
-    assert_eq!(
-        shown,
-        "vision||20|||normal\nvision|ann||5|gres/gpu=8,cpu=4|normal\nvision|bob||5||normal\n"
-    );
+    assert_eq!(shown, "vision||20|||normal\nvision|ann||5|gres/gpu=8,cpu=4|normal\nvision|bob||5||normal\n");
     // They are Wharf's own limits, and what an administrator wrote stays.
     let limits = lab.say(&["limits", "show"]);
     assert!(limits.contains("vision"), "{limits}");
@@ -54,7 +56,19 @@ fn accounts_and_limits_are_managed_with_sacctmgr() {
 #[test]
 fn sacct_selects_by_every_form_of_time_and_shows_requests() {
     let lab = Lab::new();
-    let options = ["--wait", "-n2", "--mem=100", "-t", "5", "--comment", "first try", "-o", "/dev/null", "-A", "vision"];
+    let options = [
+        "--wait",
+        "-n2",
+        "--mem=100",
+        "-t",
+        "5",
+        "--comment",
+        "first try",
+        "-o",
+        "/dev/null",
+        "-A",
+        "vision",
+    ];
     let id = lab.submit(&options, "srun -n1 true");
     lab.submit(&["--wait", "--array=1-3", "-J", "swarm", "-o", "/dev/null"], "true");
     let count = |words: &[&str]| {
@@ -76,7 +90,8 @@ fn sacct_selects_by_every_form_of_time_and_shows_requests() {
     ] {
         assert_eq!(count(words), expected, "{words:?}");
     }
-    let fields = "jobidraw,reqmem,reqtres,alloctres,ntasks,qos,comment,account,timelimitraw,reqcpus,user,totalcpu";
+    let fields =
+        "jobidraw,reqmem,reqtres,alloctres,ntasks,qos,comment,account,timelimitraw,reqcpus,user,totalcpu";
     let shown = lab.say(&["sacct", "-n", "-P", "-j", &id, "-o", fields]);
     let (user, tres) = (own_name("-un"), "cpu=2,mem=100M,node=1");
     let expected = [
@@ -119,15 +134,31 @@ fn configuration_reservations_steps_and_priorities_are_shown() {
     std::fs::write(lab.cluster.path("limits.toml"), limits).unwrap();
     lab.say(&["limits", "apply", &lab.cluster.path("limits.toml").to_string_lossy()]);
     let reservation = lab.say(&["scontrol", "-o", "show", "res", "disks"]);
-    for part in ["ReservationName=disks ", "Duration=1-00:00:00 ", "Nodes=n2 NodeCnt=1 ", "Flags=MAINT", "State=INACTIVE"] {
+    for part in [
+        "ReservationName=disks ",
+        "Duration=1-00:00:00 ",
+        "Nodes=n2 NodeCnt=1 ",
+        "Flags=MAINT",
+        "State=INACTIVE",
+    ] {
         assert!(reservation.contains(part), "{part} in {reservation}");
     }
     let partition = lab.say(&["scontrol", "-o", "show", "partition", "main"]);
-    for part in ["PartitionName=main ", "Default=YES", "MaxTime=2-00:00:00 ", "Nodes=n[1-2] ", "TotalCPUs=8 TotalNodes=2"] {
+    for part in [
+        "PartitionName=main ",
+        "Default=YES",
+        "MaxTime=2-00:00:00 ",
+        "Nodes=n[1-2] ",
+        "TotalCPUs=8 TotalNodes=2",
+    ] {
         assert!(partition.contains(part), "{part} in {partition}");
     }
     let config = lab.say(&["scontrol", "show", "config"]);
-    for part in ["ClusterName             = wharf\n", "MinJobAge               = 300 sec\n", "MaxArraySize            = 1000001\n"] {
+    for part in [
+        "ClusterName             = wharf\n",
+        "MinJobAge               = 300 sec\n",
+        "MaxArraySize            = 1000001\n",
+    ] {
         assert!(config.contains(part), "{part} in {config}");
     }
 

@@ -193,7 +193,8 @@ fn login_shells_find_slurm_commands_and_mails_are_sent() {
         let options = ["sbatch", "--wait", "-o", "out", "--mail-type=END,FAIL", "--mail-user=ann@lab.org"];
         let mut command = lab.cluster.command(&options);
         command.arg(&script).current_dir(lab.cluster.folder.path());
-        let output = command.env("HOME", lab.cluster.folder.path()).env("BASH_ENV", bash_env).output().unwrap();
+        let output =
+            command.env("HOME", lab.cluster.folder.path()).env("BASH_ENV", bash_env).output().unwrap();
         assert!(output.status.success(), "{} {}", text(&output.stderr), lab.read("out"));
         assert_eq!(text(&output.stderr), "", "nothing is ignored");
         lab.read("out")

@@ -156,8 +156,20 @@ fn srun_takes_nodes_from_the_head_and_joins_jobs_from_outside() {
     let joined = ["srun", "--jobid", &id, "--overlap", "-N1", "-w", "n2", "sh", "-c"];
     let shown = "echo $SLURM_JOB_ID $SLURM_STEP_ID $SLURM_JOB_NAME $SLURMD_NODENAME";
     assert_eq!(lab.say(&[&joined[..], &[shown]].concat()), format!("{id} 1 host n2\n"));
-    std::fs::write(lab.cluster.path("programs"), "# two of four\n0,3 echo %o of %t\n* sh -c 'echo rank %t'\n").unwrap();
-    let said = lab.say(&["srun", "--jobid", &id, "-n4", "-l", "--multi-prog", &lab.cluster.path("programs").to_string_lossy()]);
+    std::fs::write(
+        lab.cluster.path("programs"),
+        "# two of four\n0,3 echo %o of %t\n* sh -c 'echo rank %t'\n",
+    )
+    .unwrap();
+    let said = lab.say(&[
+        "srun",
+        "--jobid",
+        &id,
+        "-n4",
+        "-l",
+        "--multi-prog",
+        &lab.cluster.path("programs").to_string_lossy(),
+    ]);
     let mut lines: Vec<&str> = said.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0: 0 of 0", "1: rank 1", "2: rank 2", "3: 1 of 3"]);

@@ -87,7 +87,8 @@ fn snakemake_joins_parts_and_repeats_one_that_failed() {
     let lab = lab();
     // Once for each job, and with the parts of a rule as an array.
     for arrays in [&[][..], &["--slurm-array-jobs", "all"]] {
-        let account = format!("slurm_account={}", text(&Command::new("id").arg("-gn").output().unwrap().stdout).trim());
+        let account =
+            format!("slurm_account={}", text(&Command::new("id").arg("-gn").output().unwrap().stdout).trim());
         let output = client(&lab, "snakemake")
             .args(["--snakefile", &source("Snakefile"), "--executor", "slurm", "--jobs", "4"])
             .args(["--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "10"])
