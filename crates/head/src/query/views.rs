@@ -285,7 +285,7 @@ pub(crate) fn details(
         return jobs.iter().map(|&job| detail(dispatcher, job)).collect();
     }
     let mut last = None;
-    let describe = |&job: &JobId| {
+    let describe = |&job: &JobId| -> Result<JobDetail, JournalError> {
         let first = dispatcher.log.state.first_of(job.0);
         let is_next = last.replace(first) != Some(first);
         let spec = if is_next { submitted_spec(dispatcher, first)? } else { None };

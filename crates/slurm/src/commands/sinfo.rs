@@ -6,7 +6,7 @@ use crate::grammar::shape::PARTITION;
 use crate::grammar::sinfo::{self, Node};
 use crate::grammar::{hostlist, squeue};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{CommandError, Context, accounting_json, view};
 
@@ -90,7 +90,7 @@ fn format(parsed: &Parsed) -> String {
 }
 
 /// The document of `--json`, in the shape of Slurm's v0.0.38.
-fn document(nodes: &[Node]) -> Value {
+fn document(nodes: &[Node]) -> serde_json::Value {
     let one = |node: &Node| {
         let (cpus, used) = node.cpus;
         let state = node.state.names().1.trim_end_matches('*');
@@ -111,7 +111,7 @@ fn document(nodes: &[Node]) -> Value {
             "tres": format!("cpu={cpus},mem={}M,billing={cpus}", node.memory_mib),
         })
     };
-    let nodes: Vec<Value> = nodes.iter().map(one).collect();
+    let nodes: Vec<serde_json::Value> = nodes.iter().map(one).collect();
     json!({ "meta": accounting_json::meta(), "errors": [], "nodes": nodes })
 }
 
