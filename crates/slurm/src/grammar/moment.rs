@@ -100,23 +100,22 @@ impl Reader<'_> {
         if self.take("now") {
             return self.since_now();
         }
-        let mut digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         if digits == 0 {
             return self.malformed();
         }
         if self.rest().as_bytes().get(digits) == Some(&b':') {
             return if self.time.is_some() { self.malformed() } else { self.time() };
         }
+        if digits == 1 && !matches!(self.rest().as_bytes().get(1), Some(b'/' | b'.')) {
+            self.at += 1;
+            return self.malformed();
+        }
         if self.date.is_some() {
             return self.malformed();
         }
         if digits == 4 && self.rest().as_bytes().get(4) == Some(&b'-') {
             return self.date_of_iso();
-        }
-        digits = digits.min(2);
-        if digits < 2 && !matches!(self.rest().as_bytes().get(digits), Some(b'/' | b'.')) {
-            self.at += digits;
-            return self.malformed();
         }
         self.date_of_month()
     }
