@@ -230,7 +230,22 @@ impl Client {
     /// # Errors
     /// [`ClientError`], as for every call.
     pub async fn list_details(&self, filter: JobFilter) -> Result<Streaming<JobDetail>, ClientError> {
-        let request = ListDetailsRequest { filter: Some(filter), typed: true };
+        let request =
+            ListDetailsRequest { filter: Some(filter), typed: true, ..ListDetailsRequest::default() };
+        Ok(self.inner.clone().list_details(request).await?.into_inner())
+    }
+
+    /// Jobs that match without their histories, by id, as they come: of some ids and of all elements of some arrays, or of all. The spec of
+    /// an array is with its first job only.
+    ///
+    /// # Errors
+    /// [`ClientError`], as for every call.
+    pub async fn list_in_brief(
+        &self,
+        job_ids: Vec<u32>,
+        filter: JobFilter,
+    ) -> Result<Streaming<JobDetail>, ClientError> {
+        let request = ListDetailsRequest { filter: Some(filter), job_ids, brief: true, typed: true };
         Ok(self.inner.clone().list_details(request).await?.into_inner())
     }
 

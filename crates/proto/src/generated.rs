@@ -1509,6 +1509,12 @@ pub struct ListDetailsRequest {
     /// As in GetJobRequest.
     #[prost(bool, tag = "240")]
     pub typed: bool,
+    /// Of these jobs, and of the elements of these arrays; empty: of all. Unknown ids match nothing.
+    #[prost(uint32, repeated, tag = "280")]
+    pub job_ids: ::prost::alloc::vec::Vec<u32>,
+    /// Without histories, and with the spec of an array in its first job of the reply only.
+    #[prost(bool, tag = "281")]
+    pub brief: bool,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct UsageRequest {

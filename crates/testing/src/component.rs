@@ -78,6 +78,7 @@ pub const ALL: &[&Component] = &[
     &JAX,
     &TORCH,
     &RAY,
+    &SLURM_CLIENTS,
     &AWS,
     &SYSTEMD,
     &MAN,
@@ -297,6 +298,27 @@ pub static RAY: Component = Component {
     probe: || file(&ray().ok_or("there is no `ray`")?),
 };
 
+/// Programs that submit work to Slurm: submitit, dask-jobqueue, parsl, simple_slurm, and snakemake with its plugin for Slurm.
+pub static SLURM_CLIENTS: Component = Component {
+    name: "clients of Slurm",
+    source: Source::Python(
+        "slurm-clients",
+        &[
+            "submitit==1.5.4",
+            "dask-jobqueue==0.9.0",
+            "parsl==2026.10.26",
+            "simple_slurm==0.3.6",
+            "snakemake==9.27.1",
+            "snakemake-executor-plugin-slurm==2.8.0",
+        ],
+    ),
+    probe: || {
+        file(&slurm_client("snakemake"))?;
+        let modules = "import submitit, dask_jobqueue, parsl, simple_slurm, snakemake_executor_plugin_slurm";
+        python(&slurm_client("python3").display().to_string(), modules)
+    },
+};
+
 /// moto, which answers as Amazon's cloud does, and Amazon's command line.
 pub static AWS: Component = Component {
     name: "moto and the AWS command line",
@@ -356,6 +378,12 @@ pub fn aws(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("WHARF_TEST_AWS").map(|folder| Path::new(&folder).join(name));
     let own = || Some(target().join("moto/bin").join(name)).filter(|path| path.is_file());
     named.or_else(own).or_else(|| find(name))
+}
+
+/// A program of the environment with the clients of Slurm. `WHARF_TEST_SLURM_CLIENTS` names its folder of programs.
+pub fn slurm_client(name: &str) -> PathBuf {
+    let named = std::env::var_os("WHARF_TEST_SLURM_CLIENTS").map(PathBuf::from);
+    named.unwrap_or_else(|| target().join("slurm-clients/bin")).join(name)
 }
 
 /// A Python that has JAX, if there is one.

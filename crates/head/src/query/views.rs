@@ -1,6 +1,7 @@
 //! What people see of jobs and nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wharf_core::{GaveWay, JobEnd, JobId, JobState, NodeId, Phase, PhaseCounts, Reshape, Reshapes};
 use wharf_proto::{
@@ -213,10 +214,26 @@ pub(crate) fn owner(dispatcher: &Dispatcher, job: JobId) -> Option<String> {
 pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, JournalError> {
     let first = dispatcher.log.state.first_of(job.0);
     let history = dispatcher.log.journal.history(job.0, first)?;
-    let spec = match dispatcher.spec(job) {
-        Some(spec) => Some(spec.clone()),
-        None => dispatcher.log.journal.spec(first)?,
+    let entry = |(time_s, what): (f64, String)| HistoryEntry {
+        time_s: dispatcher.clock.epoch_unix_s() + time_s,
+        event: serde_json::from_str(&what).ok().and_then(|record| event(&record)),
+        what,
     };
+    let brief = brief_detail(dispatcher, job, submitted_spec(dispatcher, first)?.as_deref());
+    Ok(JobDetail { history: history.into_iter().map(entry).collect(), ..brief })
+}
+
+/// The spec that a job, or an array by its first job, was submitted with.
+fn submitted_spec(dispatcher: &Dispatcher, first: u32) -> Result<Option<Arc<JobSpec>>, JournalError> {
+    match dispatcher.spec(JobId(first)) {
+        Some(spec) => Ok(Some(spec.clone())),
+        None => dispatcher.log.journal.spec(first),
+    }
+}
+
+/// One job without its history.
+fn brief_detail(dispatcher: &Dispatcher, job: JobId, spec: Option<&JobSpec>) -> JobDetail {
+    let first = dispatcher.log.state.first_of(job.0);
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.log.state.whole(first) } else { job.0..job.0 + 1 };
     let index = |id: u32| dispatcher.engine.state().spec(JobId(id)).array.as_ref().map(|one| one.index);
@@ -241,24 +258,40 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         }
         spec
     };
-    let checkpoint_dir = spec.as_deref().map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
-    let entry = |(time_s, what): (f64, String)| HistoryEntry {
-        time_s: dispatcher.clock.epoch_unix_s() + time_s,
-        event: serde_json::from_str(&what).ok().and_then(|record| event(&record)),
-        what,
-    };
-    Ok(JobDetail {
+    let checkpoint_dir = spec.map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
+    JobDetail {
         summary: Some(summary(dispatcher, job)),
-        spec: spec.as_deref().map(own),
-        history: history.into_iter().map(entry).collect(),
+        spec: spec.map(own),
+        history: Vec::new(),
         steps: amended.map(Amended::steps).unwrap_or_default(),
         checkpoint_dir: checkpoint_dir.unwrap_or_default(),
-    })
+    }
 }
 
-/// Several jobs with their histories.
-pub(crate) fn details(dispatcher: &Dispatcher, jobs: &[JobId]) -> Result<Vec<JobDetail>, JournalError> {
-    jobs.iter().map(|&job| detail(dispatcher, job)).collect()
+/// The jobs of some ids and the elements of some arrays, by id; unknown ids are left out.
+pub(crate) fn jobs_of(dispatcher: &Dispatcher, ids: &[u32]) -> Vec<u32> {
+    let known = ids.iter().filter(|&&id| dispatcher.engine.state().has_job(JobId(id)));
+    let jobs: BTreeSet<u32> = known.flat_map(|&id| dispatcher.log.state.whole(id)).collect();
+    jobs.into_iter().collect()
+}
+
+/// Several jobs with their histories, or in brief.
+pub(crate) fn details(
+    dispatcher: &Dispatcher,
+    jobs: &[JobId],
+    is_brief: bool,
+) -> Result<Vec<JobDetail>, JournalError> {
+    if !is_brief {
+        return jobs.iter().map(|&job| detail(dispatcher, job)).collect();
+    }
+    let mut last = None;
+    let describe = |&job: &JobId| -> Result<JobDetail, JournalError> {
+        let first = dispatcher.log.state.first_of(job.0);
+        let is_next = last.replace(first) != Some(first);
+        let spec = if is_next { submitted_spec(dispatcher, first)? } else { None };
+        Ok(brief_detail(dispatcher, job, spec.as_deref()))
+    };
+    jobs.iter().map(describe).collect()
 }
 
 /// The wait reason of a job for one user: failure texts of other users' jobs are hidden.

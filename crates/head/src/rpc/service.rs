@@ -307,8 +307,14 @@ impl Cluster for Shared {
         request: Request<ListDetailsRequest>,
     ) -> Result<Response<Self::ListDetailsStream>, Status> {
         let identity = Identity::of(&request)?;
-        let ListDetailsRequest { filter, typed } = request.into_inner();
-        let found = self.search(ListJobsRequest { filter, ..ListJobsRequest::default() }).await?;
+        let ListDetailsRequest { filter, job_ids, brief, typed } = request.into_inner();
+        let is_named = !job_ids.is_empty();
+        let job_ids = self.ask(move |dispatcher| views::jobs_of(dispatcher, &job_ids)).await?;
+        let found = if is_named && job_ids.is_empty() {
+            Vec::new()
+        } else {
+            self.search(ListJobsRequest { filter, job_ids, ..ListJobsRequest::default() }).await?
+        };
         let (sender, receiver) = mpsc::channel(DETAILS_AHEAD);
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
@@ -317,7 +323,7 @@ impl Cluster for Shared {
                 let (reply, details) = oneshot::channel();
                 // A page at a time, so that the dispatcher is never busy with it for long.
                 let question =
-                    move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page)));
+                    move |dispatcher: &Dispatcher| drop(reply.send(views::details(dispatcher, &page, brief)));
                 if inputs.send(Input::Ask(Box::new(question))).await.is_err() {
                     return;
                 }

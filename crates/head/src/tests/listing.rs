@@ -8,6 +8,7 @@ use wharf_proto::{ChangeJobsRequest, Gang, JobFilter, JobSpec, ListJobsRequest};
 
 use super::virtual_cluster::{VirtualCluster, regime};
 use crate::query::listing::{DESCRIBED_MAX, EXAMINED_MAX, EXPLAINED_MAX, Page, to_explain};
+use crate::query::views;
 
 /// A head with 12,000 jobs, most of them elements of one array with a limit; every third job is cancelled.
 fn crowded(folder: &Path) -> VirtualCluster {
@@ -103,4 +104,25 @@ fn explanations_are_for_the_first_waiting_jobs_and_one_for_each_array() {
     assert_eq!(explained(4), [1, 8, 9001, 9002]);
     assert_eq!(explained(u32::MAX).len(), EXPLAINED_MAX);
     assert!(explained(0).is_empty());
+}
+
+#[test]
+fn brief_details_have_no_history_and_the_spec_of_an_array_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = crowded(folder.path());
+    let named = views::jobs_of(&world.dispatcher, &[9005, 0, 9005, 50_000]);
+    assert_eq!(named.len(), 9001, "an array by its first job, and jobs once");
+    assert_eq!(views::jobs_of(&world.dispatcher, &[7]), [7], "one element alone");
+    let some: Vec<JobId> = [3, 4, 8999, 9005, 9006].map(JobId).to_vec();
+    let details = views::details(&world.dispatcher, &some, true).unwrap();
+    let whole = views::details(&world.dispatcher, &some, false).unwrap();
+    assert_eq!(
+        details.iter().map(|one| one.spec.is_some()).collect::<Vec<_>>(),
+        [true, false, false, true, true]
+    );
+    for (brief, whole) in details.iter().zip(&whole) {
+        assert_eq!(brief.summary, whole.summary);
+        assert!(brief.history.is_empty() && !whole.history.is_empty());
+        assert!(brief.spec.is_none() || brief.spec == whole.spec);
+    }
 }

@@ -10,16 +10,17 @@ use crate::grammar::{Refusal, Request, joined};
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_proto::{
-    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, RetryRule, dependency as wire,
+    Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule,
+    dependency as wire, notify::Moment,
 };
 
 use super::{CommandError, Context, container, option_files, view};
-use crate::grammar::moment::moment;
+use crate::grammar::moment::{Side, moment};
 
 /// Indexes of arrays are below: Wharf's own limit is on their number.
-const ARRAY_SIZE_MAX: u32 = 1_000_001;
+pub(super) const ARRAY_SIZE_MAX: u32 = 1_000_001;
 /// What jobs have from the signal to the kill, as Slurm's KillWait.
-const KILL_WAIT_S: f64 = 30.0;
+pub(super) const KILL_WAIT_S: f64 = 30.0;
 /// How much less urgent `--nice` without a number makes a job.
 const NICE: i32 = 100;
 /// Causes that machines are to blame for, after which a job is retried by default.
@@ -78,12 +79,13 @@ pub(super) async fn make(
         cpus: shape.cpus,
         memory_mib: shape.memory_mib,
         pool: pool(request),
-        account: request.get("account").unwrap_or_default().to_owned(),
+        account: request.get("account").map(str::to_owned).or_else(own_group).unwrap_or_default(),
         reservation: request.get("reservation").unwrap_or_default().to_owned(),
         begin_s: at(request, "begin")?,
         deadline_s: at(request, "deadline")?,
         batch: Some(batch(request, &shape, script, &folder)),
         stays_if_impossible: request.get("kill-on-invalid-dep") != Some("yes"),
+        notify: notify(request)?,
         ..JobSpec::default()
     };
     if request.has("no-requeue") {
@@ -101,6 +103,35 @@ pub(super) async fn make(
         spec.env.retain(|name, _| container::is_within(name));
     }
     Ok(Made { spec, shape, array })
+}
+
+/// Emails for `--mail-type`, to `--mail-user` or the submitting user.
+fn notify(request: &Request) -> Result<Option<Notify>, CommandError> {
+    let Some(types) = request.get("mail-type") else { return Ok(None) };
+    let mut moments = Vec::new();
+    for kind in types.split(',') {
+        moments.extend(match kind.to_ascii_uppercase().as_str() {
+            "NONE" => return Ok(None),
+            "ALL" => {
+                vec![Moment::Started, Moment::Finished, Moment::Failed, Moment::Cancelled, Moment::Preempted]
+            }
+            "BEGIN" => vec![Moment::Started],
+            "END" => vec![Moment::Finished, Moment::Failed, Moment::Cancelled],
+            "FAIL" | "INVALID_DEPEND" | "TIME_LIMIT" => vec![Moment::Failed],
+            "REQUEUE" => vec![Moment::Preempted],
+            // There is nothing to report of these.
+            "STAGE_OUT" | "TIME_LIMIT_50" | "TIME_LIMIT_80" | "TIME_LIMIT_90" | "ARRAY_TASKS" => Vec::new(),
+            _ => return Err(Refusal::value("mail-type").into()),
+        });
+    }
+    moments.sort_unstable();
+    moments.dedup();
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let mail = request.get("mail-user").map(str::to_owned).or_else(|| Some(user?.name));
+    // A user's name is an address on the submitting machine.
+    let mail = mail.map(|mail| if mail.contains('@') { mail } else { format!("{mail}@{}", host_name()) });
+    let on = moments.into_iter().map(i32::from).collect::<Vec<_>>();
+    Ok(mail.filter(|_| !on.is_empty()).map(|mail| Notify { on, mail, ..Notify::default() }))
 }
 
 fn gang(shape: &Shape) -> Gang {
@@ -155,7 +186,7 @@ fn pool(request: &Request) -> String {
 fn at(request: &Request, option: &str) -> Result<f64, CommandError> {
     let Some(text) = request.get(option) else { return Ok(0.0) };
     let refused = || Refusal::failed(format!("Invalid --{option} specification"));
-    moment(text, &Zoned::now()).ok_or_else(|| refused().into())
+    moment(text, &Zoned::now(), Side::Future).map_err(|_| refused().into())
 }
 
 /// What it waits for, all of which must be there.
@@ -218,10 +249,10 @@ fn environment(
     if let Some(home) = shell.get("HOME") {
         variables.entry("HOME".to_owned()).or_insert_with(|| home.clone());
     }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host_name();
     let facts = Submission {
         folder,
-        host: host.trim(),
+        host: &host,
         array,
         export: exported.said.as_deref(),
         uid: nix::unistd::getuid().as_raw(),
@@ -229,5 +260,34 @@ fn environment(
     };
     variables.extend(submitted(request, shape, &facts));
     variables.insert("WHARF_SCRIPT".to_owned(), joined(folder, script.path));
+    // For sacct alone.
+    for (name, option) in
+        [("WHARF_COMMENT", "comment"), ("WHARF_QOS", "qos"), ("WHARF_CONSTRAINT", "constraint")]
+    {
+        if let Some(value) = request.get(option) {
+            variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    variables.insert("WHARF_SUBMIT_LINE".to_owned(), submit_line());
     Ok(variables)
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// This process's command line, the program without its folder.
+fn submit_line() -> String {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = words.first().and_then(|first| first.rsplit('/').next()).unwrap_or_default().to_owned();
+    std::iter::once(program).chain(words.into_iter().skip(1)).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of the submitting user's group, where it can be an account's.
+#[must_use]
+pub fn own_group() -> Option<String> {
+    let group = nix::unistd::Group::from_gid(nix::unistd::getgid()).ok()??;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    Some(group.name)
+        .filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
 }

@@ -1,16 +1,21 @@
 //! Slurm's commands on a Wharf cluster: their options, their messages, their exit codes.
 
+mod accounting_json;
 mod console;
 mod container;
+mod diagnosis;
 mod error;
 mod job;
 mod mpi;
 mod option_files;
+mod priorities;
 mod sacct;
+mod sacctmgr;
 mod salloc;
 mod sbatch;
 mod scancel;
 mod scontrol;
+mod shares;
 pub mod shims;
 mod sinfo;
 mod squeue;
@@ -21,6 +26,7 @@ mod view;
 
 pub use console::{Console, Terminal};
 pub use error::{CommandError, MpiError};
+pub use job::own_group;
 pub use mpi::{MPI_AGENT, mpi_agent};
 
 use std::path::PathBuf;
@@ -31,7 +37,10 @@ use wharf_client::{Client, ClientError, Locator};
 use crate::grammar::export::Variables;
 
 /// Names of the commands.
-pub const NAMES: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "salloc", "srun"];
+pub const NAMES: [&str; 12] = [
+    "sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "salloc", "srun", "sacctmgr", "sshare",
+    "sprio", "sdiag",
+];
 
 /// What commands share.
 #[derive(Clone)]
@@ -78,6 +87,10 @@ pub async fn execute(
         "scancel" => scancel::execute(context, words).await,
         "sinfo" => sinfo::execute(context, words).await,
         "scontrol" => scontrol::execute(context, words).await,
+        "sacctmgr" => sacctmgr::execute(context, words).await,
+        "sshare" => shares::execute(context, words).await,
+        "sprio" => priorities::execute(context, words).await,
+        "sdiag" => diagnosis::execute(context, words).await,
         "sacct" => sacct::execute(context, words).await,
         "salloc" => salloc::execute(context, words).await,
         _ => srun::execute(context, terminal, words).await,

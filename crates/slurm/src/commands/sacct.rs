@@ -1,223 +1,295 @@
 //! `wharf sacct`: jobs that have ended, too.
 
+use std::collections::BTreeMap;
+
+use crate::grammar::accounting::{self, Level, Resources, Row};
 use crate::grammar::getopt::{self, Opt, Order, Parsed, Takes};
-use crate::grammar::layout::Column;
-use crate::grammar::limit::Full;
+use crate::grammar::moment::{Side, moment};
 use crate::grammar::outcome::State;
+use crate::grammar::shape::CPU;
 use crate::grammar::squeue::Job;
+use crate::grammar::{hostlist, table};
+use crate::launch::CLUSTER;
 use jiff::Zoned;
+use tokio_stream::StreamExt as _;
 use wharf_client::Client;
-use wharf_proto::{JobFilter, JobSummary, ListJobsRequest};
+use wharf_proto::{JobDetail, JobFilter, JobSpec, JobSummary};
 
-use super::{CommandError, Context, step_rows, view};
-use crate::grammar::moment::moment;
+use super::{CommandError, Context, accounting_json, step_rows, view};
 
-use Takes::{Nothing, Value};
+use Takes::{Maybe, Nothing, Value};
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt::new("accounts", 'A', Value),
+    Opt::new("allclusters", 'L', Nothing),
     Opt::new("allocations", 'X', Nothing),
     Opt::new("allusers", 'a', Nothing),
     Opt::new("brief", 'b', Nothing),
+    Opt::new("clusters", 'M', Value),
     Opt::new("delimiter", ' ', Value),
     Opt::new("duplicates", 'D', Nothing),
     Opt::new("endtime", 'E', Value),
+    Opt::new("federation", ' ', Nothing),
     Opt::new("format", 'o', Value),
+    Opt::new("help", 'h', Nothing),
     Opt::new("helpformat", 'e', Nothing),
     Opt::new("jobs", 'j', Value),
+    Opt::new("json", ' ', Nothing),
+    Opt::new("local", ' ', Nothing),
     Opt::new("long", 'l', Nothing),
     Opt::new("name", ' ', Value),
+    Opt::new("noconvert", ' ', Nothing),
+    Opt::new("nodelist", 'N', Value),
     Opt::new("noheader", 'n', Nothing),
     Opt::new("parsable", 'p', Nothing),
     Opt::new("parsable2", 'P', Nothing),
     Opt::new("partition", 'r', Value),
+    Opt::new("qos", 'q', Value),
     Opt::new("starttime", 'S', Value),
     Opt::new("state", 's', Value),
+    Opt::new("truncate", 'T', Nothing),
+    Opt { long: "uid", short: ' ', takes: Value, name: "user" },
     Opt::new("units", ' ', Value),
     Opt::new("user", 'u', Value),
+    Opt::new("verbose", 'v', Nothing),
     Opt::new("version", 'V', Nothing),
+    Opt::new("whole-hetjob", ' ', Maybe),
 ];
 
-/// Default and available columns.
-const DEFAULT: &str = "jobid,jobname,partition,account,alloccpus,state,exitcode";
-const BRIEF: &str = "jobid,state,exitcode";
-const KNOWN: &[&str] = &[
-    "account",
-    "alloccpus",
-    "allocnodes",
-    "cputime",
-    "derivedexitcode",
-    "elapsed",
-    "elapsedraw",
-    "end",
-    "exitcode",
-    "jobid",
-    "jobidraw",
-    "jobname",
-    "ncpus",
-    "nnodes",
-    "nodelist",
-    "partition",
-    "priority",
-    "reason",
-    "start",
-    "state",
-    "submit",
-    "timelimit",
-    "user",
-];
+/// Columns of `--helpformat`.
+const HELP_COLUMNS: usize = 4;
+const HELP_WIDTH: usize = 19;
 
 pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, CommandError> {
     let parsed = getopt::parse(OPTIONS, words, Order::Anywhere)?;
     if parsed.has("helpformat") {
-        context.print(&KNOWN.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        let titles: Vec<&str> = accounting::FIELDS.iter().map(|(title, _)| *title).collect();
+        let line = |titles: &[&str]| {
+            titles.iter().map(|title| format!("{title:<HELP_WIDTH$}")).collect::<Vec<_>>().join(" ")
+        };
+        context.print(&titles.chunks(HELP_COLUMNS).map(line).collect::<Vec<_>>())?;
         return Ok(0);
     }
-    let usual = if parsed.has("brief") { BRIEF } else { DEFAULT };
-    let columns: Vec<Column> =
-        parsed.value("format").unwrap_or(usual).split(',').map(Column::parse).collect();
-    if let Some(unknown) = columns.iter().find(|column| !KNOWN.contains(&column.name.as_str())) {
-        return Err(CommandError::failed(format!("Invalid field requested: \"{}\"", unknown.name)));
+    let usual = match (parsed.has("brief"), parsed.has("long")) {
+        (true, _) => accounting::BRIEF,
+        (_, true) => accounting::LONG,
+        _ => accounting::DEFAULT,
+    };
+    let variable = std::env::var("SACCT_FORMAT").ok();
+    let format = parsed.value("format").or(variable.as_deref()).unwrap_or(usual);
+    let columns = accounting::columns(format)
+        .map_err(|unknown| CommandError::failed(format!("Invalid field requested: \"{unknown}\"")))?;
+    let wanted = Wanted::of(&parsed, &Zoned::now())?;
+    let rows = rows(&context.connect().await?, &wanted, parsed.has("allocations")).await?;
+    if parsed.has("json") {
+        context.print(&[accounting_json::document(&rows).to_string()])?;
+    } else {
+        context.print(&table::lines(&columns, &rows, &parsed, |row, field| row.value(field, CLUSTER)))?;
     }
-    let rows = rows(&context.connect().await?, &parsed).await?;
-    context.print(&lines(&columns, &rows, &parsed))?;
     Ok(0)
 }
 
-/// A job, or a step of one.
-struct Row {
-    job: Job,
-    /// The worst that any of its steps ended with; empty for a step.
-    derived: String,
+/// Which jobs.
+struct Wanted {
+    ids: Vec<String>,
+    filter: JobFilter,
+    users: Vec<String>,
+    accounts: Vec<String>,
+    partitions: Vec<String>,
+    names: Vec<String>,
+    nodes: Vec<String>,
+    qos: Vec<String>,
+    states: Option<Vec<State>>,
 }
 
-async fn rows(client: &Client, parsed: &Parsed) -> Result<Vec<Row>, CommandError> {
-    let is_whole = parsed.has("allocations");
-    let at = |name: &str| -> Result<Option<f64>, CommandError> {
-        let Some(text) = parsed.value(name) else { return Ok(None) };
-        let invalid = || CommandError::failed(format!("Invalid time specification (pos=0): {text}"));
-        moment(text, &Zoned::now()).map(Some).ok_or_else(invalid)
-    };
-    let (since_s, until_s) = (at("starttime")?, at("endtime")?);
-    let filter = (since_s.is_some() || until_s.is_some()).then(|| JobFilter {
-        since_s,
-        until_s,
-        ..JobFilter::default()
-    });
-    let jobs: Vec<JobSummary> =
-        client.list_jobs(ListJobsRequest { filter, ..ListJobsRequest::default() }).await?;
-    let mut rows = view::rows(&jobs, &client.list_nodes().await?, false);
-    let states = match parsed.value("state") {
-        None => None,
-        Some(names) => {
-            let state = |name: &str| {
-                State::of_name(name).ok_or_else(|| CommandError::failed(format!("Invalid state: {name}")))
-            };
-            Some(names.split(',').map(state).collect::<Result<Vec<_>, CommandError>>()?)
+impl Wanted {
+    fn of(parsed: &Parsed, now: &Zoned) -> Result<Self, CommandError> {
+        let list = |name: &str| -> Vec<String> {
+            let words = parsed.value(name).unwrap_or_default().split(',');
+            words.map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        check_clusters(&list("clusters"))?;
+        let ids = list("jobs");
+        let number = |id: &String| id.split(['_', '.']).next().unwrap_or_default().parse::<u32>().is_ok();
+        if let Some(bad) = ids.iter().find(|id| !number(id)) {
+            return Err(CommandError::failed(format!("fatal: Bad job/step specified: {bad}")));
         }
-    };
-    let one_of =
-        |name: &str, text: &str| parsed.value(name).is_none_or(|list| list.split(',').any(|one| one == text));
-    rows.retain(|row| {
-        parsed.value("jobs").is_none_or(|ids| ids.split(',').any(|id| row.is_named(id)))
-            && one_of("user", &row.user)
-            && one_of("accounts", &row.account)
-            && one_of("partition", &row.partition)
-            && one_of("name", &row.name)
-            && states.as_ref().is_none_or(|states| states.contains(&row.state))
-    });
-    rows.sort_by_key(|row| (row.array, row.job));
-    let mut all = Vec::new();
-    for row in rows {
-        // A row of several elements that wait has no steps.
-        let is_one = !row.id.contains('[');
-        let detail = if is_one { Some(client.get_job(row.job).await?) } else { None };
-        let derived =
-            detail.as_ref().map_or_else(|| "0:0".to_owned(), |detail| step_rows::derived(&detail.steps));
-        let below =
-            detail.filter(|_| !is_whole).map(|detail| step_rows::rows(&row, &detail)).unwrap_or_default();
-        all.push(Row { job: row, derived });
-        all.extend(below.into_iter().map(|job| Row { job, derived: String::new() }));
+        let at = |name: &str| -> Result<Option<f64>, CommandError> {
+            let Some(text) = parsed.value(name) else { return Ok(None) };
+            let invalid =
+                |at: usize| CommandError::failed(format!("Invalid time specification (pos={at}): {text}"));
+            moment(text, now, Side::Past).map(Some).map_err(|malformed| invalid(malformed.0))
+        };
+        let today = || moment("today", now, Side::Past).ok().filter(|_| ids.is_empty());
+        let state = |name: &String| {
+            let invalid = || CommandError::failed(format!("fatal: unrecognized job state value '{name}'"));
+            State::of_name(name).ok_or_else(invalid)
+        };
+        let (states, names) = (list("state"), list("name"));
+        let mut filter = JobFilter {
+            since_s: at("starttime")?.or_else(today),
+            until_s: at("endtime")?,
+            ..JobFilter::default()
+        };
+        // The head finds names by a part of them.
+        if let [name] = names.as_slice()
+            && !name.contains(['*', '?'])
+        {
+            filter.name.clone_from(name);
+        }
+        Ok(Self {
+            ids,
+            filter,
+            users: list("user"),
+            accounts: list("accounts"),
+            partitions: list("partition"),
+            names,
+            nodes: hostlist::expand(parsed.value("nodelist").unwrap_or_default())?,
+            qos: list("qos"),
+            states: if states.is_empty() {
+                None
+            } else {
+                Some(states.iter().map(state).collect::<Result<_, CommandError>>()?)
+            },
+        })
     }
+
+    /// Jobs and arrays that are named.
+    fn job_ids(&self) -> Vec<u32> {
+        let number = |id: &String| id.split(['_', '.']).next().unwrap_or_default().parse().ok();
+        self.ids.iter().filter_map(number).collect()
+    }
+
+    fn takes(&self, job: &Job) -> bool {
+        let one_of = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
+        let is_named = |id: &String| job.is_named(id.split('.').next().unwrap_or_default());
+        let is_on = |node: &String| hostlist::expand(&job.nodelist).is_ok_and(|names| names.contains(node));
+        (self.ids.is_empty() || self.ids.iter().any(is_named))
+            && one_of(&self.users, &job.user)
+            && one_of(&self.accounts, &job.account)
+            && one_of(&self.partitions, &job.partition)
+            && one_of(&self.names, &job.name)
+            && (self.nodes.is_empty() || self.nodes.iter().any(is_on))
+            && self.states.as_ref().is_none_or(|states| states.contains(&job.state))
+    }
+
+    /// Whether a step is meant, where steps are named.
+    fn takes_row(&self, row: &Row) -> bool {
+        let named: Vec<&String> = self.ids.iter().filter(|id| id.contains('.')).collect();
+        let is_it = |id: &&&String| row.job.id == ***id || row.value("JobIDRaw", CLUSTER) == ***id;
+        named.is_empty() || row.level != Level::Allocation && named.iter().any(|id| is_it(&id))
+    }
+}
+
+/// Fails where none of some clusters is this one.
+pub(super) fn check_clusters(names: &[String]) -> Result<(), CommandError> {
+    let is_this = |name: &String| name == CLUSTER || name.eq_ignore_ascii_case("all") || name == "-1";
+    if names.is_empty() || names.iter().any(is_this) {
+        return Ok(());
+    }
+    Err(CommandError::failed(format!(
+        "'{}' can't be reached now, or it is an invalid entry for --cluster: the cluster's name is `{CLUSTER}`",
+        names.join(",")
+    )))
+}
+
+/// All rows, by one request.
+async fn rows(client: &Client, wanted: &Wanted, is_whole: bool) -> Result<Vec<Row>, CommandError> {
+    let mut reply = client.list_in_brief(wanted.job_ids(), wanted.filter.clone()).await?;
+    let (mut details, mut specs) = (BTreeMap::new(), BTreeMap::new());
+    while let Some(detail) = reply.next().await {
+        let mut detail: JobDetail = detail.map_err(wharf_client::ClientError::from)?;
+        let Some(summary) = detail.summary.clone() else { continue };
+        if let Some(spec) = detail.spec.take() {
+            specs.insert(summary.array_job, spec);
+        }
+        details.insert(summary.job_id, detail);
+    }
+    let summaries: Vec<JobSummary> = details.values().filter_map(|detail| detail.summary.clone()).collect();
+    let mut jobs = view::rows(&summaries, &client.list_nodes().await?, false);
+    jobs.retain(|job| wanted.takes(job));
+    jobs.sort_by_key(|job| (job.array, job.job));
+    let mut facts = Facts::default();
+    let mut all = Vec::new();
+    for mut job in jobs {
+        // A row of several elements that wait has no steps.
+        let Some(detail) = details.get(&job.job) else { continue };
+        let spec = specs.get(&job.array).cloned().unwrap_or_default();
+        view::complete(&mut job, &JobSpec { time_limit_s: time_limit_s(detail), ..spec.clone() });
+        let is_one = !job.id.contains('[');
+        let below = if is_whole || !is_one { Vec::new() } else { step_rows::rows(&job, detail, &spec) };
+        let row = facts.row(&job, detail, &spec);
+        let step = |step: step_rows::StepRow| Row {
+            derived: String::new(),
+            level: step.level,
+            tasks: step.tasks,
+            usage: step.usage,
+            resources: [0, 1].map(|_| Resources {
+                cpus: step.job.cpus,
+                nodes: step.job.nodes,
+                ..Resources::default()
+            }),
+            job: step.job,
+            ..row.clone()
+        };
+        let below: Vec<Row> = below.into_iter().map(step).collect();
+        all.push(row);
+        all.extend(below);
+    }
+    all.retain(|row| wanted.takes_row(row) && (wanted.qos.is_empty() || wanted.qos.contains(&row.qos)));
     Ok(all)
 }
 
-fn field(row: &Row, name: &str) -> String {
-    let job = &row.job;
-    let is_step = row.derived.is_empty();
-    let or = |text: &str| if text.is_empty() { "Unknown".to_owned() } else { text.to_owned() };
-    match name {
-        "account" => job.account.clone(),
-        "alloccpus" | "ncpus" => if job.state == State::Pending { 0 } else { job.cpus }.to_string(),
-        "allocnodes" | "nnodes" => job.nodes.to_string(),
-        "cputime" => Full(job.used_s * u64::from(job.cpus)).to_string(),
-        "elapsed" => Full(job.used_s).to_string(),
-        "elapsedraw" => job.used_s.to_string(),
-        "submit" => or(&job.times[0]),
-        "start" => or(&job.times[1]),
-        "end" => or(&job.times[2]),
-        "exitcode" => job.exit.clone(),
-        "derivedexitcode" => row.derived.clone(),
-        "priority" | "reason" | "timelimit" if is_step => String::new(),
-        "jobid" => job.id.clone(),
-        // Of a step with its number, as in `12.0`.
-        "jobidraw" if is_step => {
-            let suffix = job.id.rsplit('.').next().unwrap_or_default();
-            format!("{}.{suffix}", job.job)
+fn time_limit_s(detail: &JobDetail) -> f64 {
+    detail.summary.as_ref().map_or(0.0, |summary| summary.time_limit_s)
+}
+
+/// Users and groups by name, each looked up once.
+#[derive(Default)]
+struct Facts {
+    ids: BTreeMap<String, [String; 3]>,
+}
+
+impl Facts {
+    fn ids(&mut self, user: &str) -> [String; 3] {
+        let look = || {
+            let user = nix::unistd::User::from_name(user).ok().flatten()?;
+            let group = nix::unistd::Group::from_gid(user.gid).ok().flatten();
+            let group = group.map(|group| group.name).unwrap_or_default();
+            Some([user.uid.to_string(), user.gid.to_string(), group])
+        };
+        self.ids.entry(user.to_owned()).or_insert_with(|| look().unwrap_or_default()).clone()
+    }
+
+    fn row(&mut self, job: &Job, detail: &JobDetail, spec: &JobSpec) -> Row {
+        let summary = detail.summary.clone().unwrap_or_default();
+        let said = |name: &str| spec.env.get(name).cloned().unwrap_or_default();
+        let gpus = (!summary.device_type.is_empty() && summary.device_type != CPU)
+            .then(|| (summary.device_type.clone(), summary.devices));
+        let allocated = Resources {
+            cpus: job.cpus,
+            nodes: job.nodes,
+            memory_mib: spec.memory_mib * u64::from(summary.devices),
+            gpus,
+        };
+        let eligible_s = summary.submit_s.max(spec.begin_s);
+        let started_s = if summary.start_s > 0.0 { summary.start_s } else { view::now_s() };
+        Row {
+            level: Level::Allocation,
+            derived: step_rows::derived(&detail.steps),
+            resources: [allocated.clone(), allocated],
+            tasks: 1,
+            usage: None,
+            eligible: view::moment(eligible_s),
+            reserved_s: (started_s - eligible_s).max(0.0) as u64,
+            ids: self.ids(&job.user),
+            comment: said("WHARF_COMMENT"),
+            qos: Some(said("WHARF_QOS")).filter(|qos| !qos.is_empty()).unwrap_or_else(|| "normal".to_owned()),
+            constraints: said("WHARF_CONSTRAINT"),
+            reservation: spec.reservation.clone(),
+            container: spec.container.as_ref().map(|container| container.image.clone()).unwrap_or_default(),
+            submit_line: said("WHARF_SUBMIT_LINE"),
+            job: job.clone(),
         }
-        "jobidraw" => job.job.to_string(),
-        "jobname" => job.name.clone(),
-        "nodelist" if job.nodelist.is_empty() => "None assigned".to_owned(),
-        "nodelist" => job.nodelist.clone(),
-        "partition" => job.partition.clone(),
-        "priority" => job.priority.to_string(),
-        "reason" => job.reason.clone(),
-        "state" => job.state.names().1.to_owned(),
-        "timelimit" => job.limit.to_string(),
-        "user" => job.user.clone(),
-        _ => String::new(),
     }
-}
-
-fn title(name: &str) -> String {
-    let known = [
-        ("jobid", "JobID"),
-        ("jobidraw", "JobIDRaw"),
-        ("jobname", "JobName"),
-        ("alloccpus", "AllocCPUS"),
-        ("allocnodes", "AllocNodes"),
-        ("exitcode", "ExitCode"),
-        ("derivedexitcode", "DerivedExitCode"),
-        ("ncpus", "NCPUS"),
-        ("nnodes", "NNodes"),
-        ("nodelist", "NodeList"),
-        ("cputime", "CPUTime"),
-        ("elapsedraw", "ElapsedRaw"),
-        ("timelimit", "Timelimit"),
-    ];
-    let capital = || name[..1].to_ascii_uppercase() + &name[1..];
-    known.iter().find(|(key, _)| *key == name).map_or_else(capital, |(_, title)| (*title).to_owned())
-}
-
-fn lines(columns: &[Column], rows: &[Row], parsed: &Parsed) -> Vec<String> {
-    let is_bare = parsed.has("noheader");
-    if parsed.has("parsable") || parsed.has("parsable2") {
-        let delimiter = parsed.value("delimiter").unwrap_or("|");
-        let after = if parsed.has("parsable") { delimiter } else { "" };
-        let joined = |values: Vec<String>| values.join(delimiter) + after;
-        let header = (!is_bare).then(|| joined(columns.iter().map(|column| title(&column.name)).collect()));
-        let rows =
-            rows.iter().map(|row| joined(columns.iter().map(|column| field(row, &column.name)).collect()));
-        return header.into_iter().chain(rows).collect();
-    }
-    // A blank after each column, also the last one.
-    let line =
-        |of: &dyn Fn(&Column) -> String| columns.iter().map(|column| of(column) + " ").collect::<String>();
-    let mut lines = Vec::new();
-    if !is_bare {
-        lines.push(line(&|column| column.fitted(&title(&column.name))));
-        lines.push(line(&|column| "-".repeat(column.width)));
-    }
-    lines.extend(rows.iter().map(|row| line(&|column| column.fitted(&field(row, &column.name)))));
-    lines
 }

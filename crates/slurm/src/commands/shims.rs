@@ -1,7 +1,7 @@
 //! Links with the bare names of Slurm's commands, for scripts and tools that call them by these.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
 use super::NAMES;
@@ -26,6 +26,46 @@ pub fn other_file(folder: &Path) -> Option<String> {
 pub fn search_path(folder: &Path) -> io::Result<OsString> {
     link(folder)?;
     in_front(folder, std::env::var_os("PATH"))
+}
+
+/// The variables by which a batch script finds the links in a folder, which is written. A login shell (`#!/bin/bash -l`), whose profile
+/// may set another search path, gets the folder in front of that.
+///
+/// # Errors
+/// If the links or the file for the login shell cannot be written.
+pub fn of_script(folder: &Path, script: Option<&Path>) -> io::Result<Vec<(&'static str, OsString)>> {
+    let mut variables = vec![("PATH", search_path(folder)?)];
+    if script.is_some_and(is_login_shell) {
+        let file = folder.with_file_name("login.sh");
+        let quoted = folder.to_string_lossy().replace('\'', r"'\''");
+        std::fs::write(&file, AFTER_PROFILE.replace("FOLDER", &quoted))?;
+        variables.extend(std::env::var_os("BASH_ENV").map(|own| ("WHARF_BASH_ENV", own)));
+        variables.push(("BASH_ENV", file.into_os_string()));
+    }
+    Ok(variables)
+}
+
+/// What bash reads after the profiles of a login shell.
+const AFTER_PROFILE: &str = "\
+PATH='FOLDER':$PATH
+unset BASH_ENV
+if [ -n \"$WHARF_BASH_ENV\" ]; then
+    export BASH_ENV=\"$WHARF_BASH_ENV\"
+    unset WHARF_BASH_ENV
+    . \"$BASH_ENV\"
+fi
+";
+
+/// Whether the first line of a script starts bash as a login shell.
+fn is_login_shell(script: &Path) -> bool {
+    let mut first = String::new();
+    let read = std::fs::File::open(script).and_then(|file| io::BufReader::new(file).read_line(&mut first));
+    let mut words = first.trim_start_matches("#!").split_whitespace();
+    let is_bash = words.by_ref().any(|word| word.rsplit('/').next() == Some("bash"));
+    let is_login = |word: &str| {
+        word == "--login" || word.starts_with('-') && !word.starts_with("--") && word.contains('l')
+    };
+    read.is_ok() && first.starts_with("#!") && is_bash && words.any(is_login)
 }
 
 /// A search path with a folder in front of the others.
@@ -101,6 +141,27 @@ mod tests {
         std::fs::remove_file(&srun).unwrap();
         std::fs::write(&srun, "mine").unwrap();
         assert_eq!(link(&folder).unwrap_err().to_string(), "`srun` there is no link");
+    }
+
+    #[test]
+    fn login_shells_are_recognised_by_their_first_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        for (first, expected) in [
+            ("#!/bin/bash -l", true),
+            ("#! /usr/bin/bash --login", true),
+            ("#!/bin/bash -el", true),
+            ("#!/usr/bin/env -S bash -l", true),
+            ("#!/bin/bash", false),
+            ("#!/bin/bash --noprofile", false),
+            ("#!/bin/sh -l", false),
+            ("#!/usr/bin/perl -l", false),
+            ("echo bash -l", false),
+        ] {
+            std::fs::write(&script, format!("{first}\ntrue\n")).unwrap();
+            assert_eq!(is_login_shell(&script), expected, "{first}");
+        }
+        assert!(!is_login_shell(Path::new("/no/such/script")));
     }
 
     #[test]

@@ -6,15 +6,19 @@ use crate::grammar::shape::PARTITION;
 use crate::grammar::sinfo::{self, Node};
 use crate::grammar::{hostlist, squeue};
 
-use super::{CommandError, Context, view};
+use serde_json::json;
+
+use super::{CommandError, Context, accounting_json, view};
 
 use Takes::{Nothing, Value};
 
 const OPTIONS: &[Opt] = &[
+    Opt::new("Format", 'O', Value),
     Opt::new("Node", 'N', Nothing),
     Opt::new("all", 'a', Nothing),
     Opt::new("exact", 'e', Nothing),
     Opt::new("format", 'o', Value),
+    Opt::new("json", ' ', Nothing),
     Opt::new("list-reasons", 'R', Nothing),
     Opt::new("long", 'l', Nothing),
     Opt::new("nodes", 'n', Value),
@@ -54,7 +58,17 @@ pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, C
     nodes.sort_by(|left, right| {
         (&left.partition, left.state, &left.name).cmp(&(&right.partition, right.state, &right.name))
     });
-    context.print(&lines(&nodes, &format(&parsed), parsed.has("Node"), parsed.has("noheader")))?;
+    if parsed.has("json") {
+        context.print(&[document(&nodes).to_string()])?;
+        return Ok(0);
+    }
+    let layout = match parsed.value("Format") {
+        Some(names) => Layout::of_names(sinfo::NAMES, names).map_err(|unknown| {
+            CommandError::failed(format!("Invalid node format specification: {unknown}"))
+        })?,
+        None => Layout::parse(&format(&parsed)),
+    };
+    context.print(&lines(&nodes, &layout, parsed.has("Node"), parsed.has("noheader")))?;
     Ok(0)
 }
 
@@ -75,9 +89,34 @@ fn format(parsed: &Parsed) -> String {
     parsed.value("format").unwrap_or_else(usual).to_owned()
 }
 
+/// The document of `--json`, in the shape of Slurm's v0.0.38.
+fn document(nodes: &[Node]) -> serde_json::Value {
+    let one = |node: &Node| {
+        let (cpus, used) = node.cpus;
+        let state = node.state.names().1.trim_end_matches('*');
+        json!({
+            "name": node.name,
+            "hostname": node.name,
+            "address": node.address,
+            "state": state,
+            "partitions": [node.partition],
+            "cpus": cpus,
+            "alloc_cpus": used,
+            "idle_cpus": cpus.saturating_sub(used),
+            "real_memory": node.memory_mib,
+            "gres": node.gres,
+            "features": node.features,
+            "active_features": node.features,
+            "reason": node.reason,
+            "tres": format!("cpu={cpus},mem={}M,billing={cpus}", node.memory_mib),
+        })
+    };
+    let nodes: Vec<serde_json::Value> = nodes.iter().map(one).collect();
+    json!({ "meta": accounting_json::meta(), "errors": [], "nodes": nodes })
+}
+
 /// The table.
-fn lines(nodes: &[Node], format: &str, is_each: bool, is_bare: bool) -> Vec<String> {
-    let layout = Layout::parse(format);
+fn lines(nodes: &[Node], layout: &Layout, is_each: bool, is_bare: bool) -> Vec<String> {
     let letters: Vec<char> = layout.letters().collect();
     let groups = sinfo::groups(nodes, &letters, PARTITION, is_each);
     let rows: Vec<Vec<String>> =

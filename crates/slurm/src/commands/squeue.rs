@@ -152,11 +152,14 @@ async fn list_steps(
         if job.state != State::Running || !wanted.takes(&job, me.as_deref()) {
             continue;
         }
-        let steps = step_rows::rows(&job, &client.get_job(job.job).await?);
-        rows.extend(steps.into_iter().filter(|step| step.state == State::Running).map(|step| {
-            let (partition, user) = (job.partition.clone(), job.user.clone());
-            squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
-        }));
+        let detail = client.get_job(job.job).await?;
+        let steps = step_rows::rows(&job, &detail, &detail.spec.clone().unwrap_or_default());
+        rows.extend(steps.into_iter().map(|step| step.job).filter(|step| step.state == State::Running).map(
+            |step| {
+                let (partition, user) = (job.partition.clone(), job.user.clone());
+                squeue::Job { partition, user, limit: TimeLimit::Unlimited, ..step }
+            },
+        ));
     }
     rows.retain(|row| named.is_empty() || named.contains(&row.id.as_str()));
     // Of one job the script is last.
@@ -228,10 +231,11 @@ async fn check_ids(client: &Client, wanted: &Wanted) -> Result<(), CommandError>
 
 fn layout(parsed: &Parsed) -> Result<(Layout, &'static str), CommandError> {
     if let Some(names) = parsed.value("Format") {
-        let columns = squeue::columns(names);
-        let columns = columns
-            .ok_or_else(|| CommandError::failed(format!("Invalid job format specification: {names}")))?;
-        return Ok((Layout::of_columns(&columns), squeue::SORT));
+        let layout = Layout::of_names(squeue::NAMES, names);
+        let layout = layout.map_err(|unknown| {
+            CommandError::failed(format!("Invalid job format specification: {unknown}"))
+        })?;
+        return Ok((layout, squeue::SORT));
     }
     let variable = std::env::var("SQUEUE_FORMAT").ok();
     let format = match parsed.value("format") {

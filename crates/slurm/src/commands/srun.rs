@@ -9,6 +9,7 @@ use crate::grammar::environ::{Step, evenly, spread};
 use crate::grammar::export::{Variables, exported};
 use crate::grammar::filename::{self, Names};
 use crate::grammar::getopt::{self, Order};
+use crate::grammar::multi_prog::Programs;
 use crate::grammar::{Request, gres, hostlist, options};
 use nix::fcntl::{Flock, FlockArg};
 use tokio::signal::unix::{SignalKind, signal as watched};
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use wharf_client::Client;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{ChangeJobsRequest, ExecOpen, StepSummary};
+use wharf_proto::{ChangeJobsRequest, ExecOpen, JobSummary, StepSummary};
 
 use super::job::shell;
 use super::salloc::{Allocation, running};
@@ -29,6 +30,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const CODE_SIGNAL_BASE: i32 = 128;
 /// Between attempts to reach a head that is away.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// Counts the steps of a batch script.
+const STEP_FILE: &str = "WHARF_STEP_FILE";
 
 /// What tells the worker which devices a task of a step sees.
 const STEP_DEVICES: &str = "WHARF_STEP_DEVICES";
@@ -73,19 +77,24 @@ pub(super) async fn execute(
     }
     let Some(id) = inside else { return run_alone(context, terminal, &request, &parsed.rest).await };
     let job = id.parse().map_err(|_| CommandError::failed(format!("Invalid job id {id}")))?;
-    let plan = Plan::of(&request, job, &shell())?;
-    let client = reach(context, job).await?;
+    let (client, job) = reach(context, job).await?;
+    let mut variables = shell();
+    if variables.get("SLURM_JOB_ID") != Some(&job.job_id.to_string()) {
+        // It joins a job from outside, or from another one.
+        variables.retain(|name, _| !name.starts_with("SLURM_") && name != STEP_FILE);
+    }
+    let plan = Plan::of(&client, &request, &job, &variables).await?;
     plan.run(context, terminal, &client, &request, &parsed.rest).await
 }
 
 /// Connects to the head of a job that runs; waits for it where it is away.
-async fn reach(context: &Context, job: u32) -> Result<Client, CommandError> {
+async fn reach(context: &Context, job: u32) -> Result<(Client, JobSummary), CommandError> {
     loop {
         let notice = || context.note("srun: error: Unable to contact the head, will retry");
         let client = context.locator.connect_patiently(notice).await?;
         // A script may start before the head knows that all nodes of its job are ready.
         match running(&client, job, || ()).await {
-            Ok(_) => return Ok(client),
+            Ok(job) => return Ok((client, job)),
             Err(CommandError::Client(error)) if error.is_away() => tokio::time::sleep(RETRY).await,
             Err(error) => return Err(error),
         }
@@ -103,7 +112,7 @@ async fn run_alone(
     let allocation = Allocation::acquire(context, &client, request, "srun", &name_of(command)).await?;
     let mut variables = shell();
     variables.extend(allocation.variables.clone());
-    let plan = Plan::of(request, allocation.job.job_id, &variables)?;
+    let plan = Plan::of(&client, request, &allocation.job, &variables).await?;
     let done = plan.run(context, terminal, &client, request, command).await;
     allocation.release().await?;
     done
@@ -111,7 +120,7 @@ async fn run_alone(
 
 /// Which tasks run where.
 struct Plan {
-    job: u32,
+    job: JobSummary,
     step: u32,
     /// Ranks of the job's gang that it runs on, and their names.
     ranks: Vec<u32>,
@@ -150,9 +159,14 @@ impl StepGpus {
 }
 
 impl Plan {
-    fn of(request: &Request, job: u32, shell: &Variables) -> Result<Self, CommandError> {
+    async fn of(
+        client: &Client,
+        request: &Request,
+        job: &JobSummary,
+        shell: &Variables,
+    ) -> Result<Self, CommandError> {
         let of = |name: &str| shell.get(name).map_or("", String::as_str);
-        let all = hostlist::expand(of("SLURM_JOB_NODELIST"))?;
+        let all = job.placement.iter().map(|share| share.node.clone());
         let mut chosen: Vec<(u32, String)> = (0..).zip(all).collect();
         if let Some(list) = request.get("nodelist") {
             let names = hostlist::expand(list)?;
@@ -164,10 +178,15 @@ impl Plan {
         }
         let skipped = request.count("relative").unwrap_or(0) as usize;
         chosen.drain(..skipped.min(chosen.len()));
-        let given = request.count("ntasks").or_else(|| of("SLURM_NTASKS").parse().ok());
+        let of_gpus = request.count("ntasks-per-gpu").map(|each| {
+            let devices: u32 = job.placement.iter().map(|share| share.devices.len() as u32).sum();
+            each.saturating_mul(request.get("gpus").and_then(|text| text.parse().ok()).unwrap_or(devices))
+        });
+        let count = request.count("ntasks").or(of_gpus);
+        let given = count.or_else(|| of("SLURM_NTASKS").parse().ok());
         // As many nodes as there are tasks for, unless more are asked for.
         let wanted = request.nodes().map(|count| count.min.max(1));
-        let most = wanted.or(request.count("ntasks")).unwrap_or(u32::MAX) as usize;
+        let most = wanted.or(count).unwrap_or(u32::MAX) as usize;
         if wanted.is_some_and(|wanted| wanted as usize > chosen.len()) || chosen.is_empty() {
             return Err(CommandError::failed(
                 "Unable to create step: Requested node configuration is not available",
@@ -176,7 +195,7 @@ impl Plan {
         chosen.truncate(most.max(1));
         let per_node = request.count("ntasks-per-node");
         let own = spread(of("SLURM_TASKS_PER_NODE")).filter(|tasks| tasks.len() == chosen.len());
-        let tasks = match (per_node, request.count("ntasks"), given) {
+        let tasks = match (per_node, count, given) {
             (_, Some(count), _) => evenly(count, chosen.len()),
             (Some(each), None, _) => vec![each; chosen.len()],
             (None, None, Some(count)) => own
@@ -188,7 +207,12 @@ impl Plan {
         let gpus = StepGpus::of(request, shell, nodes.len());
         let mut env = exported(request.get("export"), shell).variables;
         env.retain(|name, _| !OF_NODES.contains(&name.as_str()) && !name.starts_with("WHARF_"));
-        Ok(Self { job, step: next_step(of("WHARF_STEP_FILE")), ranks, nodes, tasks, gpus, env })
+        env.extend(identity(job));
+        let step = match of(STEP_FILE) {
+            "" => next_reported(client, job.job_id).await?,
+            path => next_step(path),
+        };
+        Ok(Self { job: job.clone(), step, ranks, nodes, tasks, gpus, env })
     }
 
     /// The part of a node's GPUs that a task sees, as the worker is told it.
@@ -212,34 +236,52 @@ impl Plan {
         let workdir =
             request.get("chdir").map_or(folder.clone(), |path| crate::grammar::joined(&folder, path));
         let step = Step { id: self.step, nodes: &self.nodes, tasks: &self.tasks };
-        let open = |node: usize, local: u32| {
+        let programs = match (request.has("multi-prog"), command) {
+            (true, [path]) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| CommandError::failed(format!("Unable to open {path}: {error}")))?;
+                Some(Programs::parse(&text)?)
+            }
+            (true, _) => return Err(CommandError::failed("--multi-prog takes one file and no arguments")),
+            (false, _) => None,
+        };
+        let command_of = |node: usize, local: u32| -> Result<Vec<String>, CommandError> {
+            let before: u32 = self.tasks[..node].iter().sum();
+            Ok(programs
+                .as_ref()
+                .map_or_else(|| Ok(command.to_vec()), |programs| programs.command(before + local))?)
+        };
+        let open = |node: usize, local: u32| -> Result<ExecOpen, CommandError> {
             let mut env: BTreeMap<String, String> = self.env.clone();
             env.extend(step.variables(node, local));
             env.insert(STEP_DEVICES.to_owned(), self.devices(node, local));
-            ExecOpen {
-                job_id: self.job,
+            Ok(ExecOpen {
+                job_id: self.job.job_id,
                 rank: self.ranks[node],
-                command: command.to_vec(),
+                command: command_of(node, local)?,
                 env: env.into_iter().collect(),
                 workdir: workdir.clone(),
                 step: Some(self.step),
                 ..ExecOpen::default()
-            }
+            })
         };
-        let account = Account { context, job: self.job, begun: self.begun(command) };
+        // Every task has a command before the first one starts.
+        for (node, &count) in self.tasks.iter().enumerate() {
+            (0..count).try_for_each(|local| command_of(node, local).map(drop))?;
+        }
+        let account = Account { context, job: self.job.job_id, begun: self.begun(command) };
         account.report(client, None).await;
         if request.has("pty") {
-            let code = terminal.session(client, open(0, 0)).await.map_err(CommandError::Session)?;
+            let code = terminal.session(client, open(0, 0)?).await.map_err(CommandError::Session)?;
             account.report(client, Some(code.into())).await;
             return Ok(code);
         }
         let mut files = Files::new(request, &folder);
         let reach = Arc::new(Reach::Located(context.locator.clone()));
         let (stop, stopped) = interruptions()?;
-        let of = |name: &str| self.env.get(name).map_or("", String::as_str);
-        let index = of("SLURM_ARRAY_JOB_ID").parse().ok().zip(of("SLURM_ARRAY_TASK_ID").parse().ok());
-        let (name, user) = (of("SLURM_JOB_NAME"), of("SLURM_JOB_USER"));
-        let names = Names { job: self.job, array: index, node: "", name, user, task: None };
+        let array = self.job.array_index.map(|index| (self.job.array_job, index));
+        let (name, user) = (self.job.name.as_str(), self.job.user.as_str());
+        let names = Names { job: self.job.job_id, array, node: "", name, user, task: None };
         let (source, only) = input_of(request, &folder, &names)?;
         let (mut started, mut inputs, mut rank) = (JoinSet::new(), Vec::new(), 0);
         for (node, &count) in self.tasks.iter().enumerate() {
@@ -248,7 +290,7 @@ impl Plan {
                 if only.is_none_or(|only| only == rank) {
                     inputs.push(input);
                 }
-                let open = ExecOpen { key: key()?, ..open(node, local) };
+                let open = ExecOpen { key: key()?, ..open(node, local)? };
                 let task = filename::Task { step: self.step, node: node as u32, rank };
                 let names = Names { node: &self.nodes[node], task: Some(task), ..names };
                 let (reach, output) = (reach.clone(), files.of_task(&names)?);
@@ -338,6 +380,34 @@ pub(super) fn interruptions() -> Result<(Arc<watch::Sender<i32>>, watch::Receive
     Ok((sender, receiver))
 }
 
+/// What a step inherits of its job, whatever its `srun` was started in.
+fn identity(job: &JobSummary) -> Variables {
+    let nodes: Vec<&str> = job.placement.iter().map(|share| share.node.as_str()).collect();
+    let (id, list, count) = (job.job_id.to_string(), hostlist::compress(&nodes), nodes.len().to_string());
+    let mut variables: Variables = [
+        ("SLURM_JOB_ID", id.clone()),
+        ("SLURM_JOBID", id),
+        ("SLURM_JOB_NODELIST", list.clone()),
+        ("SLURM_NODELIST", list),
+        ("SLURM_JOB_NUM_NODES", count),
+        ("SLURM_JOB_NAME", job.name.clone()),
+        ("SLURM_JOB_USER", job.user.clone()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    if let Some(index) = job.array_index {
+        variables.insert("SLURM_ARRAY_JOB_ID".to_owned(), job.array_job.to_string());
+        variables.insert("SLURM_ARRAY_TASK_ID".to_owned(), index.to_string());
+    }
+    variables
+}
+
+/// The number after the steps that the head has reports of.
+async fn next_reported(client: &Client, job: u32) -> Result<u32, CommandError> {
+    let steps = client.get_job(job).await?.steps;
+    Ok(steps.iter().map(|step| step.id + 1).max().unwrap_or(0))
+}
+
 /// The number of the next step of the job; those of one job are counted in a file beside its script.
 fn next_step(path: &str) -> u32 {
     let count = || -> std::io::Result<u32> {
@@ -351,8 +421,7 @@ fn next_step(path: &str) -> u32 {
         file.write_all(b"step\n")?;
         Ok(next)
     };
-    // Outside of a batch script there is no counter.
-    if path.is_empty() { 0 } else { count().unwrap_or(0) }
+    count().unwrap_or(0)
 }
 
 /// What tasks read, and which of them alone does, where only one may.

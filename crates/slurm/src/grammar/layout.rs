@@ -1,4 +1,4 @@
-//! Tables as squeue, sinfo and sacct print them: formats such as `%.18i %R`, columns such as `jobid%20`.
+//! Tables as squeue and sinfo print them: formats such as `%.18i %R`.
 
 /// How wide a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +62,25 @@ impl Layout {
         Self { pieces, after: before }
     }
 
-    /// Columns one after the other, each with its letter and width, as `--Format` has them.
-    #[must_use]
-    pub fn of_columns(columns: &[(char, usize)]) -> Self {
-        let piece = |&(letter, width): &(char, usize)| Piece {
-            before: String::new(),
-            letter,
-            width: Width::Fixed(width),
-            is_right: false,
+    /// The columns of `--Format=name[:[.]width],...`, 20 wide by default, at the right with a dot; the first name that is unknown is
+    /// an error.
+    ///
+    /// # Errors
+    /// That name.
+    pub fn of_names(names: &[(&str, char)], text: &str) -> Result<Self, String> {
+        const WIDTH: usize = 20;
+        let piece = |word: &str| {
+            let (name, width) = word.split_once(':').unwrap_or((word, ""));
+            let found = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
+            let letter = found.map(|(_, letter)| *letter).ok_or_else(|| name.to_owned())?;
+            let digits: String =
+                width.chars().skip_while(|letter| *letter == '.').take_while(char::is_ascii_digit).collect();
+            let width = Width::Fixed(digits.parse().unwrap_or(WIDTH));
+            Ok(Piece { before: String::new(), letter, width, is_right: word.contains(":.") })
         };
-        Self { pieces: columns.iter().map(piece).collect(), after: String::new() }
+        let pieces =
+            text.split(',').filter(|word| !word.is_empty()).map(piece).collect::<Result<_, String>>()?;
+        Ok(Self { pieces, after: String::new() })
     }
 
     /// The fields, in order.
@@ -114,43 +123,4 @@ impl Layout {
 fn fitted(value: &str, width: usize, is_right: bool) -> String {
     let cut: String = value.chars().take(width).collect();
     if is_right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
-}
-
-/// A column of sacct: its name, and its width, negative where it is left-justified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// In lower case.
-    pub name: String,
-    /// How wide.
-    pub width: usize,
-    /// Values stand at the left.
-    pub is_left: bool,
-}
-
-impl Column {
-    /// Reads `name` or `name%width`.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let (name, width) = text.split_once('%').unwrap_or((text, ""));
-        let name = name.to_ascii_lowercase();
-        let (own, own_left) = match name.as_str() {
-            "jobid" => (12, true),
-            "exitcode" | "derivedexitcode" => (8, false),
-            "submit" | "start" | "end" => (19, false),
-            _ => (10, false),
-        };
-        let is_left = width.starts_with('-') || width.is_empty() && own_left;
-        Self { name, width: width.trim_start_matches('-').parse().unwrap_or(own), is_left }
-    }
-
-    /// A value as wide as the column; one that is cut ends with `+`.
-    #[must_use]
-    pub fn fitted(&self, value: &str) -> String {
-        let cut = if value.chars().count() > self.width && self.width > 0 {
-            value.chars().take(self.width - 1).chain(['+']).collect()
-        } else {
-            value.to_owned()
-        };
-        fitted(&cut, self.width, !self.is_left)
-    }
 }

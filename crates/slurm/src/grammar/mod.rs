@@ -3,6 +3,7 @@
 //! *Invariant: everything here is a function from texts and plain facts to texts and plain facts*: no files, no environment, no
 //! clock, no cluster. It follows Slurm 22.05 as measured; where later versions differ, the comment states this.
 
+pub mod accounting;
 pub mod array;
 pub mod constraint;
 pub mod dependency;
@@ -14,8 +15,10 @@ pub mod gres;
 pub mod hostlist;
 pub mod layout;
 pub mod limit;
+pub mod limits_document;
 pub mod memory;
 pub mod moment;
+pub mod multi_prog;
 pub mod nodes;
 pub mod options;
 pub mod outcome;
@@ -26,6 +29,7 @@ pub mod shape;
 pub mod signal;
 pub mod sinfo;
 pub mod squeue;
+pub mod table;
 
 pub use refusal::{Kind, Refusal};
 pub use request::{Request, Sources, joined};

@@ -109,6 +109,17 @@ impl Place<'_> {
     }
 }
 
+/// The words of a line, with quotes as in directives.
+pub(super) fn words(line: &str) -> Result<Vec<String>, Refusal> {
+    let mut letters = line.chars().peekable();
+    let mut words = Vec::new();
+    let unmatched = |quote| Refusal::failed(format!("Unmatched `{quote}` in [{line}]"));
+    while let Some(word) = word(&mut letters).map_err(unmatched)? {
+        words.push(word);
+    }
+    Ok(words)
+}
+
 /// The next word of a line; none at its end, which a word without letters is too. The error is a quote that is not closed.
 fn word(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<String>, char> {
     while letters.next_if(|letter| letter.is_ascii_whitespace()).is_some() {}

@@ -85,8 +85,11 @@ pub enum Unfit {
 /// [`Unfit`] where they can never run it.
 pub fn shape(request: &Request, nodes: &[NodeFacts]) -> Result<Shape, Unfit> {
     let (candidates, is_restricted, named) = candidates(request, nodes)?;
-    let tasks = Tasks::of(request, named);
+    let mut tasks = Tasks::of(request, named);
     let gpus = Wanted::of(request, &tasks)?;
+    if let (Some(each), Some(gpus)) = (request.count("ntasks-per-gpu"), &gpus) {
+        tasks.follow(each, gpus);
+    }
     let mut shape = match gpus {
         Some(gpus) => on_gpus(request, &candidates, &tasks, &gpus)?,
         None => on_processors(request, &candidates, &tasks)?,
@@ -171,6 +174,15 @@ impl Tasks {
         }
     }
 
+    /// So many tasks for each GPU, where their number is not given.
+    fn follow(&mut self, each: u32, gpus: &Wanted) {
+        let count = match gpus.count {
+            Count::PerNode(count) => count.saturating_mul(self.nodes.unwrap_or(1)),
+            Count::Total(count) => count,
+        };
+        self.tasks = self.tasks.or(Some(count.saturating_mul(each)));
+    }
+
     fn all(&self, nodes: u32) -> u32 {
         self.tasks.unwrap_or(nodes)
     }
@@ -201,6 +213,14 @@ impl Wanted {
         let (total, per_task) = (read("gpus", gres::of_gpus)?, read("gpus-per-task", gres::of_gpus)?);
         let is_total = per_node.is_empty();
         let mut all = if is_total { total.clone() } else { per_node };
+        // `-n 8 --ntasks-per-gpu=2`: 4 GPUs.
+        if let (true, Some(each), Some(count)) = (
+            all.is_empty() && per_task.is_empty(),
+            request.count("ntasks-per-gpu").filter(|each| *each > 0),
+            request.count("ntasks"),
+        ) {
+            return Ok(Some(Self { kind: String::new(), count: Count::Total(count.div_ceil(each)) }));
+        }
         if all.is_empty() {
             let times = tasks.all(tasks.nodes.unwrap_or(1));
             let each = |gpus: Gpus| Gpus { count: gpus.count.saturating_mul(times), ..gpus };

@@ -145,6 +145,34 @@ pub fn title(letter: char) -> &'static str {
     }
 }
 
+/// Fields by the names that `--Format` has for them.
+pub const NAMES: &[(&str, char)] = &[
+    ("available", 'a'),
+    ("cpus", 'c'),
+    ("cpusstate", 'C'),
+    ("features", 'f'),
+    ("features_act", 'b'),
+    ("gres", 'G'),
+    ("groups", 'g'),
+    ("memory", 'm'),
+    ("nodeaddr", 'o'),
+    ("nodeaiot", 'F'),
+    ("nodehost", 'n'),
+    ("nodelist", 'N'),
+    ("nodes", 'D'),
+    ("oversubscribe", 'h'),
+    ("partition", 'P'),
+    ("partitionname", 'R'),
+    ("reason", 'E'),
+    ("root", 'r'),
+    ("size", 's'),
+    ("statecompact", 't'),
+    ("statelong", 'T'),
+    ("time", 'l'),
+    ("timestamp", 'H'),
+    ("user", 'u'),
+];
+
 /// Puts nodes together whose lines would be equal but for their names: those fields that differ from node to node keep them
 /// apart. With `is_each`, every node has a line.
 #[must_use]

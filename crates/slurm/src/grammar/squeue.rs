@@ -184,7 +184,7 @@ pub fn step_title(letter: char) -> Option<&'static str> {
 }
 
 /// Fields by the names that `--Format` has for them.
-const NAMES: &[(&str, char)] = &[
+pub const NAMES: &[(&str, char)] = &[
     ("account", 'a'),
     ("arrayjobid", 'F'),
     ("arraytaskid", 'K'),
@@ -213,19 +213,10 @@ const NAMES: &[(&str, char)] = &[
     ("tres-per-node", 'b'),
     ("username", 'u'),
     ("workdir", 'Z'),
+    ("schednodes", 'Y'),
+    ("nodes", 'N'),
+    ("numtasks", 'C'),
 ];
-
-/// The columns of `--Format=name[:width],...`; none where a name is not known.
-#[must_use]
-pub fn columns(text: &str) -> Option<Vec<(char, usize)>> {
-    let column = |word: &str| {
-        let (name, width) = word.split_once(':').unwrap_or((word, "20"));
-        let lower = name.to_ascii_lowercase();
-        let (_, letter) = NAMES.iter().find(|(known, _)| *known == lower)?;
-        Some((*letter, width.trim_start_matches('.').parse().ok()?))
-    };
-    text.split(',').map(column).collect()
-}
 
 /// Sorts by fields, `-` for descending; what is equal stays by id.
 pub fn sort(jobs: &mut [Job], keys: &str) {

@@ -466,3 +466,18 @@ fn squeue_prints_as_it_does() {
         assert_eq!(lines[usize::from(!is_header)], text(rule, "out"), "{format}");
     }
 }
+
+#[test]
+fn tasks_for_each_gpu_follow_from_gpus_and_gpus_from_tasks() {
+    for (words, tasks, devices) in [
+        (&["--gpus=2", "--ntasks-per-gpu=3"][..], 6, 2),
+        (&["-N1", "--gres=gpu:4", "--ntasks-per-gpu=2"], 8, 4),
+        (&["-n8", "--ntasks-per-gpu=2"], 8, 4),
+        (&["-n3", "--gpus=2", "--ntasks-per-gpu=2"], 3, 2),
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let request = Request::of_command_line(&command_line(&words).unwrap()).unwrap();
+        let shape = shape(&request, &cluster()).unwrap();
+        assert_eq!((shape.tasks, shape.devices), (tasks, devices), "{words:?}");
+    }
+}

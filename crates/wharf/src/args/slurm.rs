@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::cluster::HomeArgs;
 
-/// `wharf sbatch`, `squeue`, `scancel`, `sinfo`, `scontrol`, `sacct`, `salloc` and `srun`
+/// `wharf sbatch`, `squeue`, `scancel`, `sinfo`, `scontrol`, `sacct`, `salloc`, `srun`, `sacctmgr`, `sshare`, `sprio` and `sdiag`
 ///
 /// Options are those of Slurm's command of the same name; docs/slurm.md lists the supported ones.
 #[derive(Debug, Args)]

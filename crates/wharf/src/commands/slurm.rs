@@ -141,15 +141,17 @@ pub(super) fn shims(args: &ShimsArgs, terminal: &Terminal) -> Result<Exit, CliEr
 /// Becomes a batch script, which finds Slurm's commands whatever is installed on its node.
 pub(super) fn batch(args: &BatchArgs) -> Exit {
     let spool = args.command.first().and_then(|script| Path::new(script).parent());
-    let path = spool.map(|spool| spool.join("bin")).and_then(|links| {
+    let script = args.command.first().map(Path::new);
+    let variables = spool.map(|spool| spool.join("bin")).and_then(|links| {
         // Most scripts call none of these commands, and run without them.
         let failed = |error| {
             let links = links.display();
             Standard.note(&format!("wharf: no links to Slurm commands such as srun in {links}: {error}"));
         };
-        shims::search_path(&links).map_err(failed).ok()
+        shims::of_script(&links, script).map_err(failed).ok()
     });
-    Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), path.as_deref(), &args.command))
+    let variables = variables.unwrap_or_default();
+    Exit::Passed(wharf_worker::batch_main(args.input.as_deref(), &variables, &args.command))
 }
 
 /// Runs a line on a node of this job's gang and ends with its exit code.

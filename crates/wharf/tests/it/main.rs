@@ -49,6 +49,8 @@ mod secrets;
 mod security;
 mod sim;
 mod slurm;
+mod slurm_admin;
+mod slurm_clients;
 mod slurm_more;
 mod slurm_real;
 mod slurm_restart;

@@ -73,7 +73,10 @@ fn shown(text: &str) -> Vec<(usize, String)> {
 /// The words of each command in a line that is ours; what stands in brackets can be left out, and is there. Slurm's commands have
 /// a grammar of their own.
 fn ours(line: &str) -> Vec<Vec<String>> {
-    const SLURM: [&str; 8] = ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "salloc", "srun"];
+    const SLURM: [&str; 12] = [
+        "sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "salloc", "srun", "sacctmgr", "sshare",
+        "sprio", "sdiag",
+    ];
     let line = line.trim_start_matches(['$', ' ']).replace(['[', ']'], "");
     let line = line.split("  #").next().unwrap_or_default().split(" # ").next().unwrap_or_default();
     let commands = line.split(['|', ';', '&', '(']).map(str::trim);

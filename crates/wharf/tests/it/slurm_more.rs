@@ -169,3 +169,43 @@ fn scripts_have_the_gpus_they_ask_for() {
     assert_eq!(devices, ["0,1\n", "2,3\n"]);
     gates.iter().for_each(|gate| write(gate, "go\n"));
 }
+
+#[test]
+fn login_shells_find_slurm_commands_and_mails_are_sent() {
+    let mut lab = Lab::new();
+    let sent = lab.cluster.path("sent");
+    let sendmail = lab.script("sendmail", &format!("cat >> {}", sent.display()));
+    std::fs::set_permissions(&sendmail, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    lab.daemons[0].kill();
+    let listen = format!("127.0.0.1:{}", lab.cluster.port);
+    let words = ["head", "--listen", &listen, "--allow-root", "--sendmail", &sendmail];
+    lab.daemons[0] = lab.cluster.daemon(&words, "listens on");
+    lab.daemons[1].wait_for("has let this worker in");
+    lab.daemons[2].wait_for("has let this worker in");
+
+    let script = lab.cluster.path("login.sh");
+    std::fs::write(&script, "#!/bin/bash -l\nsrun -n1 echo a step\necho \"[$OWN] [$BASH_ENV]\"\n").unwrap();
+    std::fs::write(lab.cluster.path("own"), "OWN=sourced\n").unwrap();
+    // The profile of this user replaces the search path.
+    std::fs::write(lab.cluster.path(".bash_profile"), "PATH=/usr/bin:/bin\n").unwrap();
+    let own = lab.cluster.path("own").to_string_lossy().into_owned();
+    let submit = |bash_env: &str| {
+        let options = ["sbatch", "--wait", "-o", "out", "--mail-type=END,FAIL", "--mail-user=ann@lab.org"];
+        let mut command = lab.cluster.command(&options);
+        command.arg(&script).current_dir(lab.cluster.folder.path());
+        let output =
+            command.env("HOME", lab.cluster.folder.path()).env("BASH_ENV", bash_env).output().unwrap();
+        assert!(output.status.success(), "{} {}", text(&output.stderr), lab.read("out"));
+        assert_eq!(text(&output.stderr), "", "nothing is ignored");
+        lab.read("out")
+    };
+    assert_eq!(submit(&own), format!("a step\n[sourced] [{own}]\n"));
+    assert_eq!(submit(""), "a step\n[] []\n");
+    let start = Instant::now();
+    while std::fs::read_to_string(&sent).unwrap_or_default().matches("To: ann@lab.org").count() < 2 {
+        assert!(start.elapsed() < PATIENCE, "two emails");
+        std::thread::yield_now();
+    }
+    let refused = lab.run(&["sbatch", "--mail-type=SOMETIMES", "--wrap", "true"]);
+    assert_ne!(refused.status.code(), Some(0));
+}

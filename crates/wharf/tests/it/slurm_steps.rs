@@ -136,3 +136,55 @@ fn scripts_and_steps_run_in_the_container_of_their_job() {
     lab.say(&["scancel", &id]);
     lab.until("the end", &id, "CANCELLED None");
 }
+
+#[test]
+fn srun_takes_nodes_from_the_head_and_joins_jobs_from_outside() {
+    let lab = Lab::new();
+    let (up, gate) = (lab.pipe("up"), lab.pipe("gate"));
+    // Clients that start steps clear the variables of their job but for its id.
+    let body = format!(
+        "unset $(env | sed -n 's/^\\(SLURM_[A-Z_]*\\)=.*/\\1/p' | grep -v '^SLURM_JOB_ID$')
+         {WHARF} srun -N2 -n3 --cpu-bind=q sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME $SLURM_JOB_NODELIST' 2> /dev/null | sort
+         echo > {}; read line < {}",
+        up.display(),
+        gate.display()
+    );
+    let id = lab.submit(&["-N2", "-n4", "-J", "host", "-o", "out"], &body);
+    std::fs::read(&up).unwrap();
+    assert_eq!(lab.read("out"), "0 n1 n[1-2]\n1 n1 n[1-2]\n2 n2 n[1-2]\n", "three tasks on two nodes");
+
+    let joined = ["srun", "--jobid", &id, "--overlap", "-N1", "-w", "n2", "sh", "-c"];
+    let shown = "echo $SLURM_JOB_ID $SLURM_STEP_ID $SLURM_JOB_NAME $SLURMD_NODENAME";
+    assert_eq!(lab.say(&[&joined[..], &[shown]].concat()), format!("{id} 1 host n2\n"));
+    std::fs::write(
+        lab.cluster.path("programs"),
+        "# two of four\n0,3 echo %o of %t\n* sh -c 'echo rank %t'\n",
+    )
+    .unwrap();
+    let said = lab.say(&[
+        "srun",
+        "--jobid",
+        &id,
+        "-n4",
+        "-l",
+        "--multi-prog",
+        &lab.cluster.path("programs").to_string_lossy(),
+    ]);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: 0 of 0", "1: rank 1", "2: rank 2", "3: 1 of 3"]);
+    std::fs::write(lab.cluster.path("programs"), "0 true\n").unwrap();
+    for (words, expected) in [
+        (&["-n2", "--multi-prog", "programs"][..], "no command for task 1"),
+        (&["--multi-prog", "missing"], "Unable to open missing"),
+        (&["-w", "n3", "true"], "Requested node configuration is not available"),
+    ] {
+        let refused = lab.run(&[&["srun", "--jobid", &id], words].concat());
+        assert_eq!(refused.status.code(), Some(1), "{words:?}");
+        assert!(text(&refused.stderr).contains(expected), "{words:?}: {}", text(&refused.stderr));
+    }
+    write(&gate, "go\n");
+    lab.until("the end", &id, "COMPLETED None");
+    let steps = lab.say(&["sacct", "-n", "-P", "-j", &id, "-o", "jobid,ntasks,state"]);
+    assert!(steps.contains(&format!("{id}.1|1|COMPLETED\n{id}.2|4|COMPLETED\n")), "{steps}");
+}

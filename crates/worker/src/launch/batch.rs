@@ -1,6 +1,6 @@
 //! The process that becomes a batch script, and the one that waits on the other nodes of its gang.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -14,9 +14,9 @@ use nix::unistd::{dup2_stdin, getpid};
 const CODE_NOT_FOUND: u8 = 127;
 const CODE_NOT_EXECUTABLE: u8 = 126;
 
-/// Executes a batch script with its input and search path; without one, waits until it is requested to end. Returns the exit code: of
+/// Executes a batch script with its input and further variables; without one, waits until it is requested to end. Returns the exit code: of
 /// a script only where it cannot be executed, which is told on standard error.
-pub fn batch_main(input: Option<&Path>, path: Option<&OsStr>, command: &[String]) -> u8 {
+pub fn batch_main(input: Option<&Path>, variables: &[(&str, OsString)], command: &[String]) -> u8 {
     let Some((script, arguments)) = command.split_first() else { return wait() };
     let failed = |what: String, error: &io::Error| {
         // There is no other place to report it.
@@ -31,7 +31,7 @@ pub fn batch_main(input: Option<&Path>, path: Option<&OsStr>, command: &[String]
     }
     let mut command = Command::new(script);
     command.args(arguments).env("SLURM_TASK_PID", getpid().to_string());
-    command.envs(path.map(|path| ("PATH", path)));
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let error = command.exec();
     failed(format!("start the batch script '{script}'"), &error)
 }

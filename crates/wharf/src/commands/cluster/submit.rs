@@ -171,19 +171,11 @@ pub(super) fn context(file: Option<&Path>, flags: &JobFlags) -> Result<Context, 
         folder: workdir.join(folder),
         workdir,
         user: flags.user.clone().unwrap_or_default(),
-        account: own_group().unwrap_or_default(),
+        account: wharf_slurm::commands::own_group().unwrap_or_default(),
         now_s: unix_s(),
         shell: std::env::vars_os().filter_map(text).collect(),
         no_container: flags.no_container,
     })
-}
-
-/// The name of the submitting user's group, where it can be an account's.
-fn own_group() -> Option<String> {
-    let group = nix::unistd::Group::from_gid(nix::unistd::getgid()).ok()??;
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    Some(group.name)
-        .filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
 }
 
 /// A job that was taken, or an array by its first element.

@@ -1,17 +1,16 @@
 //! `wharf scontrol`
 
+mod show;
+
 use crate::grammar::hostlist;
 use crate::grammar::limit::TimeLimit;
-use crate::grammar::squeue::Job;
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_proto::change_jobs_request::Change;
-use wharf_proto::{
-    ChangeJobsRequest, ChangeNodeRequest, JobSummary, ListJobsRequest, StepSummary, change_node_request,
-};
+use wharf_proto::{ChangeJobsRequest, ChangeNodeRequest, JobSummary, ListJobsRequest, change_node_request};
 
-use super::{CommandError, Context, step_rows, view};
-use crate::grammar::moment::moment;
+use super::{CommandError, Context, view};
+use crate::grammar::moment::{Side, moment};
 
 /// What can be changed of a job.
 const CHANGEABLE: &str = "TimeLimit, JobName, Priority, Nice and StartTime";
@@ -23,7 +22,7 @@ pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, C
         return Err(CommandError::failed("no command given: show, hold, release, requeue or update"));
     };
     match verb {
-        "show" => show(context, rest, is_line).await,
+        "show" => show::show(context, rest, is_line).await,
         "hold" | "uhold" => change(context, rest, Change::Hold).await,
         "release" => change(context, rest, Change::Release).await,
         "requeue" => requeue(context, rest, false).await,
@@ -41,174 +40,6 @@ pub(super) async fn execute(context: &Context, words: &[String]) -> Result<u8, C
         )),
         other => Err(CommandError::failed(format!("invalid keyword: {other}"))),
     }
-}
-
-async fn show(context: &Context, words: &[&str], is_line: bool) -> Result<u8, CommandError> {
-    match words {
-        ["hostnames" | "hostname", rest @ ..] => {
-            let own = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
-            let list = rest.first().map_or(own, |list| (*list).to_owned());
-            context.print(&hostlist::expand(&list)?)?;
-            Ok(0)
-        }
-        ["hostlist" | "hostlistsorted", list] => {
-            let names = hostlist::expand(list)?;
-            context.print(&[hostlist::compress(&names)])?;
-            Ok(0)
-        }
-        ["job" | "jobs", rest @ ..] => show_jobs(context, rest.first().copied(), is_line).await,
-        ["node" | "nodes", rest @ ..] => show_nodes(context, rest.first().copied(), is_line).await,
-        ["partition" | "partitions", ..] => show_partitions(context, is_line).await,
-        _ => Err(CommandError::failed(format!("invalid entity:{} for keyword:show", words.join(" ")))),
-    }
-}
-
-fn record(lines: Vec<String>, is_line: bool) -> Vec<String> {
-    if is_line {
-        return vec![lines.join(" ")];
-    }
-    let mut record: Vec<String> = Vec::new();
-    for (index, line) in lines.into_iter().enumerate() {
-        record.push(if index == 0 { line } else { format!("   {line}") });
-    }
-    record.push(String::new());
-    record
-}
-
-async fn show_jobs(context: &Context, id: Option<&str>, is_line: bool) -> Result<u8, CommandError> {
-    let client = &context.connect().await?;
-    let jobs = match id {
-        Some(id) => find(client, id).await?,
-        None => client.list_jobs(ListJobsRequest { live_only: true, ..ListJobsRequest::default() }).await?,
-    };
-    let mut rows = view::rows(&jobs, &client.list_nodes().await?, true);
-    rows.sort_by_key(|row| (row.array, row.job));
-    for row in &mut rows {
-        let detail = client.get_job(row.job).await?;
-        let (spec, summary) = (detail.spec.unwrap_or_default(), detail.summary.unwrap_or_default());
-        view::complete(row, &spec);
-        context.print(&record(job_lines(row, &spec, &summary, &detail.steps), is_line))?;
-    }
-    Ok(0)
-}
-
-fn job_lines(
-    row: &Job,
-    spec: &wharf_proto::JobSpec,
-    summary: &JobSummary,
-    steps: &[StepSummary],
-) -> Vec<String> {
-    let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
-    let batch = spec.batch.clone().unwrap_or_default();
-    let array = match &row.index {
-        Some(index) => format!(" ArrayJobId={} ArrayTaskId={index}", row.array),
-        None => String::new(),
-    };
-    let tasks = if batch.tasks == 0 { row.cpus } else { batch.tasks };
-    let std_out = or(&spec.output, "/dev/null");
-    vec![
-        format!("JobId={}{array} JobName={}", row.job, row.name),
-        format!("UserId={} GroupId=N/A", row.user),
-        format!(
-            "Priority={} Nice={} Account={} QOS=(null)",
-            row.priority,
-            -row.priority.min(0),
-            or(&row.account, "(null)")
-        ),
-        format!(
-            "JobState={} Reason={} Dependency={}",
-            row.state.names().1,
-            row.reason,
-            or(&row.dependency, "(null)")
-        ),
-        format!(
-            "Requeue={} Restarts={} BatchFlag={} Reboot=0 ExitCode={}",
-            u8::from(!batch.no_requeue),
-            summary.restarts,
-            u8::from(spec.batch.is_some()),
-            row.exit
-        ),
-        format!("DerivedExitCode={}", step_rows::derived(steps)),
-        format!("RunTime={} TimeLimit={} TimeMin=N/A", crate::grammar::limit::Full(row.used_s), row.limit),
-        format!("SubmitTime={} EligibleTime={}", or(&row.times[0], "Unknown"), or(&row.times[0], "Unknown")),
-        format!(
-            "StartTime={} EndTime={} Deadline=N/A",
-            or(&row.times[1], "Unknown"),
-            or(&row.times[2], "Unknown")
-        ),
-        format!("Partition={}", row.partition),
-        format!(
-            "NodeList={} BatchHost={}",
-            or(&row.nodelist, "(null)"),
-            summary.placement.first().map_or("(null)", |share| share.node.as_str())
-        ),
-        format!(
-            "NumNodes={} NumCPUs={} NumTasks={tasks} CPUs/Task={}",
-            row.nodes,
-            row.cpus,
-            batch.cpus_per_task.max(1)
-        ),
-        format!("TresPerNode={}", or(&row.gres, "(null)")),
-        format!("Command={}", or(&row.command, "(null)")),
-        format!("WorkDir={}", or(&row.workdir, "(null)")),
-        format!("StdErr={}", or(&spec.error_output, &std_out)),
-        format!("StdIn={}", or(&batch.input, "/dev/null")),
-        format!("StdOut={std_out}"),
-    ]
-}
-
-async fn show_nodes(context: &Context, list: Option<&str>, is_line: bool) -> Result<u8, CommandError> {
-    let names = list.map(hostlist::expand).transpose()?;
-    let client = &context.connect().await?;
-    let mut nodes = client.list_nodes().await?;
-    nodes.retain(view::is_there);
-    let mut is_found = false;
-    for node in nodes.iter().filter(|node| names.as_ref().is_none_or(|names| names.contains(&node.name))) {
-        is_found = true;
-        let shown = view::node(node);
-        let features = if shown.features.is_empty() { "(null)" } else { &shown.features };
-        let gres = if shown.gres.is_empty() { "(null)" } else { &shown.gres };
-        let mut lines = vec![
-            format!("NodeName={} CPUAlloc={} CPUTot={}", shown.name, shown.cpus.1, shown.cpus.0),
-            format!("AvailableFeatures={features} ActiveFeatures={features}"),
-            format!("Gres={gres}"),
-            format!("NodeAddr={} NodeHostName={} Version=wharf-{}", shown.address, shown.name, node.version),
-            format!(
-                "RealMemory={} State={} Partitions={}",
-                shown.memory_mib,
-                shown.state.names().1.to_uppercase(),
-                shown.partition
-            ),
-        ];
-        if !shown.reason.is_empty() {
-            lines.push(format!("Reason={}", shown.reason));
-        }
-        context.print(&record(lines, is_line))?;
-    }
-    if !is_found {
-        return Err(CommandError::failed(format!("Node {} not found", list.unwrap_or_default())));
-    }
-    Ok(0)
-}
-
-async fn show_partitions(context: &Context, is_line: bool) -> Result<u8, CommandError> {
-    let client = &context.connect().await?;
-    let nodes: Vec<_> = client.list_nodes().await?.iter().map(view::node).collect();
-    let mut names: Vec<&str> = nodes.iter().map(|node| node.partition.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        let own: Vec<&str> =
-            nodes.iter().filter(|node| node.partition == name).map(|node| node.name.as_str()).collect();
-        let cpus: u32 = nodes.iter().filter(|node| node.partition == name).map(|node| node.cpus.0).sum();
-        let lines = vec![
-            format!("PartitionName={name}"),
-            format!("Nodes={}", hostlist::compress(&own)),
-            format!("State=UP TotalCPUs={cpus} TotalNodes={} MaxTime=UNLIMITED", own.len()),
-        ];
-        context.print(&record(lines, is_line))?;
-    }
-    Ok(0)
 }
 
 /// The jobs that an id, or a list of them, means.
@@ -324,8 +155,8 @@ async fn update(context: &Context, words: &[&str]) -> Result<u8, CommandError> {
                 ..ChangeJobsRequest::default()
             },
             "starttime" => {
-                let at = moment(value, &Zoned::now())
-                    .ok_or_else(|| CommandError::failed(format!("Invalid StartTime value: {value}")))?;
+                let at = moment(value, &Zoned::now(), Side::Future)
+                    .map_err(|_| CommandError::failed(format!("Invalid StartTime value: {value}")))?;
                 ChangeJobsRequest {
                     change: Change::Begin.into(),
                     begin_s: at,
