@@ -1,5 +1,7 @@
 //! What a user can say about how a model is trained.
 
+use crate::framework::Framework;
+
 /// In which order stages of a pipeline work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
@@ -8,24 +10,77 @@ pub enum Schedule {
     /// A backward pass as soon as there can be one: as many microbatches are alive as there are stages ahead.
     #[default]
     OneForwardOneBackward,
+    /// The same, with gradients of weights computed where a stage would wait.
+    ZeroBubble,
 }
 
-/// How training is done. The default is what current trainers do.
+/// What the backward pass computes anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// Scores and softmax of attention.
+    Selective,
+    /// Whole layers.
+    #[default]
+    Full,
+}
+
+/// How attention is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attention {
+    /// Scores are written to memory.
+    #[default]
+    Unfused,
+    /// One kernel, in which scores never reach memory (FlashAttention and its like).
+    Fused,
+}
+
+/// Degrees that are decided beforehand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fixed {
+    /// Pipeline stages.
+    pub pipeline: Option<u32>,
+    /// Replicas.
+    pub data: Option<u32>,
+    /// Devices that share layers.
+    pub tensor: Option<u32>,
+    /// Devices that share sequences.
+    pub context: Option<u32>,
+    /// Replicas that share experts.
+    pub expert: Option<u32>,
+    /// Samples of a microbatch.
+    pub samples: Option<u32>,
+}
+
+/// How training is done. The default is what a compiled program does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
+    /// What trains.
+    pub framework: Framework,
     /// Into how many parts a replica's samples are split; the planner chooses where none is given.
     pub microbatches: Option<u32>,
+    /// Degrees that are decided beforehand.
+    pub fixed: Fixed,
     /// Order of the stages.
     pub schedule: Schedule,
-    /// Whether the backward pass computes anew what the forward pass had within a layer.
-    pub is_recomputing: bool,
+    /// Chunks of layers on each stage, which pass over all stages in turn (interleaved schedules); 1 without.
+    pub chunks: u32,
+    /// What the backward pass computes anew.
+    pub recompute: Recompute,
+    /// How attention is computed.
+    pub attention: Attention,
     /// What replicas share out among them instead of each having all of it: 1 the optimizer's state, 2 also gradients, 3 also
     /// parameters.
     pub zero: u8,
     /// Whether devices of different nodes may share layers, which needs a network as fast as what is within a node.
     pub is_tensor_between_nodes: bool,
+    /// Whether devices that share layers also share what lies between those that are shared.
+    pub is_sequence_parallel: bool,
     /// Whether gradients of a layer are summed while the backward pass goes on to those before it.
     pub is_overlapping: bool,
+    /// Whether sums within a layer go on while its products do.
+    pub is_tensor_overlapping: bool,
     /// What of a device's memory training may take.
     pub memory_share: f64,
 }
@@ -33,12 +88,18 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            framework: Framework::default(),
             microbatches: None,
+            fixed: Fixed::default(),
             schedule: Schedule::default(),
-            is_recomputing: true,
+            chunks: 1,
+            recompute: Recompute::default(),
+            attention: Attention::default(),
             zero: 0,
             is_tensor_between_nodes: false,
+            is_sequence_parallel: false,
             is_overlapping: false,
+            is_tensor_overlapping: false,
             memory_share: 0.9,
         }
     }
