@@ -8,7 +8,7 @@ use crate::families::Shape;
 use crate::framework::Host;
 use crate::kernels::Kernels;
 use crate::links::{Group, Links};
-use crate::options::{Attention, Options, Recompute};
+use crate::options::{Options, Recompute};
 
 /// How sharply the slower of device and host decides: a power mean, where small exponents are a mixture of both.
 const SHARPNESS: f64 = 8.0;
@@ -102,7 +102,7 @@ impl Block<'_> {
         let forward = self.forward(has_experts);
         let again = match self.options.recompute {
             Recompute::None => Pass::default(),
-            Recompute::Selective if self.options.attention == Attention::Fused => Pass::default(),
+            Recompute::Selective if self.options.is_fused() => Pass::default(),
             Recompute::Selective => Pass { total_s: self.core(false).0, ..Pass::default() },
             Recompute::Full => self.pass(Work { operators_s: forward.operators_s + self.host.recompute_s, ..forward }),
         };
@@ -193,7 +193,7 @@ impl Block<'_> {
 
     /// Operators of a pass, without those of attention's core.
     fn operators(&self, pass: usize) -> f64 {
-        OPERATORS[pass] - if self.options.attention == Attention::Fused { FUSED_SAVES[pass] } else { 0.0 }
+        OPERATORS[pass] - if self.options.is_fused() { FUSED_SAVES[pass] } else { 0.0 }
     }
 
     /// Scores, softmax and what they weigh: seconds and additional operators.
@@ -204,7 +204,7 @@ impl Block<'_> {
         let own = tokens / context;
         let count = self.samples * f64::from(shape.heads) / f64::from(self.tensor.size);
         let width = f64::from(shape.hidden) / f64::from(shape.heads);
-        if self.options.attention == Attention::Fused {
+        if self.options.is_fused() {
             let seen = if self.shape.is_causal { 0.5 } else { 1.0 };
             let flop = 4.0 * count * own * tokens * width * seen * if is_backward { FUSED_BACKWARD } else { 1.0 };
             let speed = self.kernels.flop_per_s(crate::model::Precision::Half) * FUSED_ATTENTION[pass];
@@ -236,7 +236,7 @@ impl Block<'_> {
         let tensor = f64::from(self.tensor.size);
         let size = self.tokens() * f64::from(shape.hidden);
         let size_of_inner = self.tokens() * f64::from(shape.inner) / 4.0;
-        let whole_by = if self.options.is_sequence_parallel { tensor } else { 1.0 };
+        let whole_by = if self.options.is_sequence_parallel() { tensor } else { 1.0 };
         self.kernels.pass_s(FUSED_SHARE * whole * size / whole_by, kernels, 6.0 * size / whole_by)
             + self.kernels.pass_s(FUSED_SHARE * split * size_of_inner / tensor, kernels, 16.0 * size_of_inner / tensor)
     }
@@ -260,7 +260,7 @@ impl Block<'_> {
         }
         let bytes = 2.0 * self.tokens() * f64::from(self.shape.base.hidden);
         let one = CROWDED * self.links.all_reduce_s(self.tensor, bytes) + self.host.arrival_s;
-        sums * one * if self.options.is_tensor_overlapping { EXPOSED } else { 1.0 }
+        sums * one * if self.options.is_tensor_overlapping() { EXPOSED } else { 1.0 }
     }
 
     fn collectives(&self) -> f64 {

@@ -177,7 +177,7 @@ impl Way<'_> {
         // Each device of a stage sends its part, which the next stage gathers.
         let send_s = links.send_s(stage, question.gang.devices, bytes / tensor);
         let gather_s = links.exchange_s(self.group(degrees.tensor, 1), bytes);
-        let is_hidden = question.options.is_overlapping && question.options.chunks > 1;
+        let is_hidden = question.options.is_overlapping() && question.options.chunks > 1;
         let moved_s = if is_hidden { 0.0 } else { send_s + gather_s };
         2.0 * (host.send_s / question.hardware.host_speed + moved_s)
     }
@@ -216,7 +216,7 @@ impl Way<'_> {
             let copied = if replicas > 1 { COPIED_BYTES * (own + experts) } else { 0.0 };
             let shards = if question.options.zero >= 1 { f64::from(replicas) } else { 1.0 };
             let layers = range.len() as f64;
-            let hidden_s = if question.options.is_overlapping {
+            let hidden_s = if question.options.is_overlapping() {
                 sum_s.min(slowest.backward.total_s) * (1.0 - 1.0 / layers.max(1.0))
             } else {
                 0.0
@@ -252,7 +252,7 @@ impl Way<'_> {
         let bytes = 2.0 * most.fold(0.0, f64::max);
         let one_s = CROWDED * question.hardware.links.exchange_s(group, bytes);
         let exposed = |moved_s: f64, pass_s: f64| {
-            if question.options.is_overlapping { (moved_s - pass_s).max(0.0) } else { moved_s }
+            if question.options.is_overlapping() { (moved_s - pass_s).max(0.0) } else { moved_s }
         };
         exposed(one_s, slowest.forward.total_s)
             + exposed(one_s * (1.0 + question.model.trained), slowest.backward.total_s)

@@ -330,7 +330,7 @@ impl Way<'_> {
     /// What of the sums of gradients goes on while the last microbatch's backward pass does: all but those of the first layer, which come when
     /// there is nothing left to compute, and no more than that pass takes.
     fn hidden_s(&self, sum_s: f64, stage_s: f64, layers: usize) -> f64 {
-        if !self.question.options.is_overlapping || layers == 0 {
+        if !self.question.options.is_overlapping() || layers == 0 {
             return 0.0;
         }
         let backward_s = stage_s * (self.passes() - 1.0) / self.passes();

@@ -50,6 +50,10 @@ pub struct Experts {
     pub number: u32,
     /// To how many of them a token goes.
     pub chosen: u32,
+    /// Every so many layers has experts.
+    pub every: u32,
+    /// Tokens that are shared out at a time.
+    pub group: u32,
 }
 
 /// What decides the operators of a transformer's layers.
@@ -69,6 +73,17 @@ impl Shape {
     /// Matrices of the first half of the perceptron.
     pub(crate) fn gates(&self) -> f64 {
         if self.base.is_gated { 2.0 } else { 1.0 }
+    }
+
+    /// The architecture with sequences of so many tokens.
+    pub(crate) fn with_tokens(&self, tokens: u32) -> Architecture {
+        let base = Transformer { tokens, ..self.base };
+        match self.experts {
+            None => Architecture::Transformer(base),
+            Some(Experts { number, chosen, every, group }) => {
+                Architecture::Mixture(Mixture { base, experts: number, chosen, every, group })
+            }
+        }
     }
 
     /// Perceptrons that a token goes through.
@@ -189,7 +204,12 @@ impl Mixture {
             layer.exchanged_bytes = f64::from(self.chosen) * layer.output_bytes;
         }
         let model = base.model_of(layers, name, family);
-        let experts = Some(Experts { number: self.experts, chosen: self.chosen });
+        let experts = Some(Experts {
+            number: self.experts,
+            chosen: self.chosen,
+            every: self.every,
+            group: self.group,
+        });
         let shape = model.shape.map(|shape| Shape { experts, ..shape });
         Model { experts: self.experts, state_bytes: EXPERT_STATE, shape, ..model }
     }

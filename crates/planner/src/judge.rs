@@ -299,11 +299,11 @@ impl Row<'_> {
         self.amount("time_s")?.ok_or(JudgeError::Missing { line: self.line, name: "time_s" })
     }
 
-    fn flag(&self, name: &'static str, otherwise: bool) -> Result<bool, JudgeError> {
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, JudgeError> {
         match self.text(name) {
-            None => Ok(otherwise),
-            Some("0") => Ok(false),
-            Some("1") => Ok(true),
+            None => Ok(None),
+            Some("0") => Ok(Some(false)),
+            Some("1") => Ok(Some(true)),
             Some(_) => Err(self.wrong(name, "0 or 1")),
         }
     }
@@ -372,7 +372,7 @@ impl Row<'_> {
             tokens: self.need("tokens")?,
             vocabulary: self.count("vocabulary")?.unwrap_or(VOCABULARY),
             inner: self.count("inner")?.unwrap_or(4 * hidden),
-            is_gated: self.flag("gated", false)?,
+            is_gated: self.flag("gated")?.unwrap_or(false),
             is_tied: true,
         };
         if !hidden.is_multiple_of(heads) {
@@ -393,16 +393,14 @@ impl Row<'_> {
 
     fn options(&self, otherwise: &Options) -> Result<Options, JudgeError> {
         let frameworks = Framework::ALL.map(|framework| (framework.name(), framework));
-        let recompute =
-            [("none", Recompute::None), ("selective", Recompute::Selective), ("full", Recompute::Full)];
         let attention = [("unfused", Attention::Unfused), ("fused", Attention::Fused), ("flash", Attention::Fused)];
         let mut options = Options {
             framework: self.choice("framework", &frameworks, otherwise.framework)?,
-            recompute: self.choice("recompute", &recompute, otherwise.recompute)?,
-            attention: self.choice("attention", &attention, otherwise.attention)?,
-            is_sequence_parallel: self.flag("sequence_parallel", otherwise.is_sequence_parallel)?,
-            is_overlapping: self.flag("overlap", otherwise.is_overlapping)?,
-            is_tensor_overlapping: self.flag("tp_overlap", otherwise.is_tensor_overlapping)?,
+            recompute: self.choice("recompute", &Recompute::NAMES, otherwise.recompute)?,
+            attention: self.choice("attention", &attention.map(|(name, value)| (name, Some(value))), otherwise.attention)?,
+            is_sequence_parallel: self.flag("sequence_parallel")?.or(otherwise.is_sequence_parallel),
+            is_overlapping: self.flag("overlap")?.or(otherwise.is_overlapping),
+            is_tensor_overlapping: self.flag("tp_overlap")?.or(otherwise.is_tensor_overlapping),
             chunks: self.count("vp")?.unwrap_or(otherwise.chunks),
             zero: self.number("zero")?.map_or(otherwise.zero, |stage| stage.min(3) as u8),
             ..*otherwise

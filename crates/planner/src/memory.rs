@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::estimate::Way;
 use crate::families::Shape;
 use crate::model::{Kind, Layer};
-use crate::options::{Attention, Options, Recompute, Schedule};
+use crate::options::{Options, Recompute, Schedule};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -224,15 +224,16 @@ impl Kept {
     pub(crate) fn of(shape: &Shape, options: Options, samples: f64, tensor: u32, context: u32) -> Self {
         let base = &shape.base;
         let tensor = f64::from(tensor);
-        let whole_by = if options.is_sequence_parallel { tensor } else { 1.0 };
+        let whole_by = if options.is_sequence_parallel() { tensor } else { 1.0 };
         let tokens = samples * f64::from(base.tokens) / f64::from(context);
         let size = tokens * f64::from(base.hidden);
         let keys = f64::from(base.key_heads) / f64::from(base.heads);
         let wide = f64::from(base.inner) / f64::from(base.hidden);
         let split = 4.0 + 4.0 * keys + wide * (2.0 * shape.gates() + 2.0) * shape.routed();
-        let scores = match options.attention {
-            Attention::Unfused => 5.0 * f64::from(base.heads) * tokens * f64::from(base.tokens) / tensor,
-            Attention::Fused => 0.0,
+        let scores = if options.is_fused() {
+            0.0
+        } else {
+            5.0 * f64::from(base.heads) * tokens * f64::from(base.tokens) / tensor
         };
         let logits = tokens * f64::from(base.vocabulary) / tensor;
         Self {
@@ -288,6 +289,7 @@ mod tests {
         let model = families::find("moe-1.3b").unwrap();
         let mut hardware = Hardware::builtin("a100").unwrap();
         hardware.links.near.latency_s = 0.0;
+        hardware.links.rings = crate::links::Rings::default();
         let of = |zero, expert| -> Estimate {
             let options = Options { zero, microbatches: Some(1), ..Options::default() };
             let gang = Gang { devices: 8, per_node: 8 };

@@ -160,6 +160,27 @@ impl Model {
         self
     }
 
+    /// Tokens of a sample, where it has such.
+    #[must_use]
+    pub fn tokens(&self) -> Option<f64> {
+        self.shape.map(|shape| f64::from(shape.base.tokens))
+    }
+
+    /// The same model with sequences of another length; none where it has no sequences.
+    #[must_use]
+    pub fn with_tokens(&self, tokens: u32) -> Option<Self> {
+        let model = self.shape?.with_tokens(tokens).model(&self.name, &self.family);
+        Some(Self { state_bytes: self.state_bytes, ..model.in_precision(self.precision) })
+    }
+
+    /// The same model with only so many parameters trained, in adapters beside frozen weights (LoRA).
+    #[must_use]
+    pub fn with_adapters(mut self, parameters: f64) -> Self {
+        self.trained = (parameters / self.parameters()).min(1.0);
+        self.shape = self.shape.map(|shape| crate::families::Shape { is_frozen: true, ..shape });
+        self
+    }
+
     /// Operations of a forward pass of one sample.
     #[must_use]
     pub fn flop(&self) -> f64 {

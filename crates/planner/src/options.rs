@@ -1,6 +1,7 @@
 //! What a user can say about how a model is trained.
 
 use crate::framework::Framework;
+use crate::hardware::Hardware;
 
 /// In which order stages of a pipeline work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,18 @@ pub enum Recompute {
     /// Whole layers.
     #[default]
     Full,
+}
+
+impl Recompute {
+    /// All of it by the names that files and command lines have.
+    pub const NAMES: [(&str, Self); 3] =
+        [("none", Self::None), ("selective", Self::Selective), ("full", Self::Full)];
+
+    /// What has that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, recompute)| recompute)
+    }
 }
 
 /// How attention is computed.
@@ -68,21 +81,56 @@ pub struct Options {
     pub chunks: u32,
     /// What the backward pass computes anew.
     pub recompute: Recompute,
-    /// How attention is computed.
-    pub attention: Attention,
+    /// How attention is computed; as is usual where nothing is given.
+    pub attention: Option<Attention>,
     /// What replicas share out among them instead of each having all of it: 1 the optimizer's state, 2 also gradients, 3 also
     /// parameters.
     pub zero: u8,
     /// Whether devices of different nodes may share layers, which needs a network as fast as what is within a node.
     pub is_tensor_between_nodes: bool,
     /// Whether devices that share layers also share what lies between those that are shared.
-    pub is_sequence_parallel: bool,
+    pub is_sequence_parallel: Option<bool>,
     /// Whether gradients of a layer are summed while the backward pass goes on to those before it.
-    pub is_overlapping: bool,
+    pub is_overlapping: Option<bool>,
     /// Whether sums within a layer go on while its products do.
-    pub is_tensor_overlapping: bool,
+    pub is_tensor_overlapping: Option<bool>,
     /// What of a device's memory training may take.
     pub memory_share: f64,
+}
+
+impl Options {
+    /// The same with what is usual on such devices where nothing is given. On devices with products of 8 bits (from 2022 on) frameworks
+    /// fuse attention, and Megatron-LM shares sequences within layers and overlaps all traffic that it can; DDP, FSDP and DeepSpeed overlap
+    /// the reduction of gradients everywhere.
+    #[must_use]
+    pub fn resolved(self, hardware: &Hardware) -> Self {
+        let is_recent = hardware.short_tflops[0].is_some() && self.framework.host().is_some();
+        let attention = if is_recent { Attention::Fused } else { Attention::Unfused };
+        let is_megatron = is_recent && self.framework == Framework::Megatron;
+        Self {
+            attention: self.attention.or(Some(attention)),
+            is_sequence_parallel: self.is_sequence_parallel.or(Some(is_megatron)),
+            is_overlapping: self.is_overlapping.or(Some(is_megatron || self.framework.is_overlapping())),
+            is_tensor_overlapping: self.is_tensor_overlapping.or(Some(is_megatron)),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_fused(&self) -> bool {
+        self.attention == Some(Attention::Fused)
+    }
+
+    pub(crate) fn is_overlapping(&self) -> bool {
+        self.is_overlapping == Some(true)
+    }
+
+    pub(crate) fn is_tensor_overlapping(&self) -> bool {
+        self.is_tensor_overlapping == Some(true)
+    }
+
+    pub(crate) fn is_sequence_parallel(&self) -> bool {
+        self.is_sequence_parallel == Some(true)
+    }
 }
 
 impl Default for Options {
@@ -94,12 +142,12 @@ impl Default for Options {
             schedule: Schedule::default(),
             chunks: 1,
             recompute: Recompute::default(),
-            attention: Attention::default(),
+            attention: None,
             zero: 0,
             is_tensor_between_nodes: false,
-            is_sequence_parallel: false,
-            is_overlapping: false,
-            is_tensor_overlapping: false,
+            is_sequence_parallel: None,
+            is_overlapping: None,
+            is_tensor_overlapping: None,
             memory_share: 0.9,
         }
     }

@@ -186,6 +186,7 @@ pub fn plans_cut(
             return Err(PlanError::Nothing { what });
         }
     }
+    let options = options.resolved(hardware);
     let times = model.measured.get(&hardware.name);
     let rows = Rows::of(&model.layers);
     let question = Question { model, hardware, gang, batch, options, cuts, rows: &rows, times };
@@ -421,7 +422,7 @@ mod tests {
         let model = families::find("gpt-1.3b").unwrap();
         let hardware = Hardware::builtin("a100").unwrap();
         let replicas = |is_overlapping, batch| {
-            let options = Options { is_overlapping, zero: 1, microbatches: Some(1), ..Options::default() };
+            let options = Options { is_overlapping: Some(is_overlapping), zero: 1, microbatches: Some(1), ..Options::default() };
             let found = plans(&model, &hardware, Gang { devices: 8, per_node: 8 }, batch, options).unwrap();
             found.into_iter().find(|plan| plan.degrees.data == 8).unwrap()
         };
