@@ -56,7 +56,7 @@ const SWITCHED_GB_PER_S: f64 = 200.0;
 /// A message within a node.
 const NEAR_LATENCY_S: f64 = 40e-6;
 /// What products of 8 and of 4 bits reach compared with those of 16, each of its own peak.
-const SHORT_SHARES: [f64; 2] = [0.85, 0.7];
+const SHORT_SHARES: [f64; 2] = [0.92, 0.75];
 /// What large products reach of the peak where nothing is known.
 const PRODUCT_SHARE: f64 = 0.75;
 /// Starting a kernel.

@@ -70,7 +70,7 @@ pub enum ProfileError {
 }
 
 /// What is wrong with an entry, and what would do.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub(crate) enum EntryProblem {
     /// Something is expected that is not there.
     #[error("expected {0}")]
