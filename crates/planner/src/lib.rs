@@ -14,6 +14,7 @@ mod eager;
 pub mod estimate;
 pub mod exact;
 pub mod families;
+pub mod fit;
 pub mod framework;
 pub mod hardware;
 pub mod judge;

@@ -53,6 +53,11 @@ impl Rings {
         rings
     }
 
+    /// The same with links of other bandwidth.
+    pub(crate) fn faster(self, factor: f64) -> Self {
+        Self(self.0.map(|ring| ring.map(|link| Link { gb_per_s: link.gb_per_s * factor, ..link })))
+    }
+
     fn at(size: usize) -> Option<usize> {
         (size >= 2 && size.is_power_of_two()).then(|| size.ilog2() as usize - 1)
     }

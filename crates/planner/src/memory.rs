@@ -261,7 +261,57 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use super::*;
-    use crate::{Degrees, Estimate, Gang, Hardware, Options, families, plans};
+    use crate::{
+        Attention, Degrees, Estimate, Fixed, Framework, Gang, Hardware, Options, Recompute, families, plans,
+    };
+
+    /// Activations as arXiv 2205.05198 counts them, in bytes of a layer of b sequences of s tokens, h wide, with a heads, on t devices.
+    #[test]
+    fn activations_are_those_of_published_formulas() {
+        let (tokens, hidden, heads) = (2048.0, 12_288.0, 96.0);
+        let shape = families::find("gpt-175b").unwrap().with_tokens(2048).unwrap().shape.unwrap();
+        let size = |samples: f64| samples * tokens * hidden;
+        for (samples, tensor) in [(1.0, 1_u32), (2.0, 4), (4.0, 8)] {
+            let (t, scores) = (f64::from(tensor), 5.0 * heads * tokens / hidden);
+            let of = |is_sequence_parallel, recompute| {
+                let is_sequence_parallel = Some(is_sequence_parallel);
+                let attention = Some(Attention::Unfused);
+                let options = Options { is_sequence_parallel, attention, ..Options::default() };
+                Kept::of(&shape, options, samples, tensor, 1).layer(recompute)
+            };
+            for (found, expected) in [
+                (of(false, Recompute::None), 10.0 + 24.0 / t + scores / t),
+                (of(true, Recompute::None), (34.0 + scores) / t),
+                (of(false, Recompute::Selective), 10.0 + 24.0 / t),
+                (of(true, Recompute::Selective), 34.0 / t),
+                (of(false, Recompute::Full), 2.0),
+            ] {
+                assert!((found / (size(samples) * expected) - 1.0).abs() < 1e-12, "{found} {expected}");
+            }
+        }
+        // The first stage of an interleaved pipeline has L (1 + (p - 1) / (p v)) layers alive, and its embedding as often.
+        let model = families::find("gpt-175b").unwrap().with_tokens(2048).unwrap();
+        let fixed = Fixed {
+            tensor: Some(8),
+            pipeline: Some(8),
+            data: Some(1),
+            samples: Some(1),
+            ..Fixed::default()
+        };
+        let options = Options {
+            framework: Framework::Megatron,
+            recompute: Recompute::Selective,
+            is_sequence_parallel: Some(true),
+            chunks: 3,
+            fixed,
+            ..Options::default()
+        };
+        let hardware = Hardware::builtin("a100-80gb").unwrap();
+        let found = plans(&model, &hardware, Gang { devices: 64, per_node: 8 }, 64, options).unwrap();
+        let alive = 1.0 + 7.0 / 24.0;
+        let expected = size(1.0) / 8.0 * (96.0 * 34.0 + 8.0) * alive / GIB;
+        assert!((found[0].memory.activations_gib / expected - 1.0).abs() < 1e-9, "{:?}", found[0].memory);
+    }
 
     #[test]
     fn rows_of_layers_have_the_sums_and_the_largest_of_their_layers() {

@@ -1,5 +1,6 @@
 //! The planner against measured iterations that were published.
 
+use wharf_planner::fit::{Errors, Fit};
 use wharf_planner::judge::{self, Defaults, Judged};
 use wharf_planner::model::Precision;
 use wharf_planner::{Fixed, Framework, Gang, Hardware, Options, Recompute, plans};
@@ -25,17 +26,22 @@ fn iterations_on_one_node_are_near_what_was_measured() {
     needs!(REFERENCE);
     let all = judged("vtrain_single.csv");
     let figures = judge::figures(&all);
-    if std::env::var_os("WHARF_PLANNER_ROWS").is_some() { for one in &all { eprintln!("{:?} {:.1}% {:.1} {:?}", one.estimate.degrees, 100.0*one.error(), one.measurement.time_s*1e3, one.estimate.parts); } }
-    eprintln!("{figures:?}");
+    assert_eq!((figures.count, figures.impossible), (235, 0));
+    assert!(figures.median <= 0.07 && figures.mean <= 0.10 && figures.p90 <= 0.20, "{figures:?}");
+    assert!(figures.tau >= 0.85, "{figures:?}");
+    // Of three measured cells of width, tensor parallelism and microbatch, none of which a cost model explains, the best plans of five
+    // groups are chosen otherwise: the share is a regression check.
+    assert!(figures.chosen >= 0.70, "{figures:?}");
+    assert!(figures.coverage >= 0.80 && figures.half_width <= 0.20, "{figures:?}");
 }
 
 #[test]
 fn iterations_on_many_nodes_are_near_what_was_measured() {
     needs!(REFERENCE);
-    let all = judged("vtrain_multi.csv");
-    if std::env::var_os("WHARF_PLANNER_ROWS").is_some() { for one in &all { eprintln!("{:?} mb{} {:.1}% {:.1} {:?} {:?}", one.estimate.degrees, one.estimate.microbatches, 100.0*one.error(), one.measurement.time_s*1e3, one.estimate.parts, one.estimate.memory); } }
-    let figures = judge::figures(&all);
-    eprintln!("{figures:?}");
+    let figures = judge::figures(&judged("vtrain_multi.csv"));
+    assert_eq!((figures.count, figures.impossible), (15, 0));
+    assert!(figures.median <= 0.10 && figures.chosen >= 1.0, "{figures:?}");
+    assert!(figures.coverage >= 0.80 && figures.half_width <= 0.20, "{figures:?}");
 }
 
 /// A published plan: hidden, heads, layers, key heads, inner, tokens, words.
@@ -73,7 +79,6 @@ fn megatron_iterations_are_near_what_was_published() {
             let hardware = Hardware::builtin("a100-80gb").unwrap();
             let found = plans(&model, &hardware, Gang { devices, per_node: 8 }, batch, options).unwrap();
             let error = found[0].iteration_s / time_s - 1.0;
-            eprintln!("{} {is_selective} {error} {:?} {:?}", model.name, found[0].parts, found[0].memory);
             assert!(error.abs() <= 0.1, "{} {is_selective}: {error}", model.name);
             assert!(found[0].is_fitting, "{} {is_selective}: {:?}", model.name, found[0].memory);
         }
@@ -95,7 +100,103 @@ fn llama_iterations_in_8_bits_are_near_what_was_published() {
         let hardware = Hardware::builtin("h200").unwrap();
         let found = plans(&model, &hardware, Gang { devices, per_node: 8 }, 1152, options).unwrap();
         let error = found[0].iteration_s / time_s - 1.0;
-        eprintln!("{devices} {error} {:?} {:?}", found[0].parts, found[0].memory);
         assert!(error.abs() <= 0.15, "{devices}: {error}");
+    }
+}
+
+/// Estimates as measurements leave everything as it is.
+#[test]
+fn fitting_its_own_estimates_changes_nothing() {
+    needs!(REFERENCE);
+    let text = std::fs::read_to_string(reference("planner").join("vtrain_single.csv")).unwrap();
+    let mut all = judge::measurements(&text, &defaults()).unwrap();
+    all.truncate(60);
+    for one in &mut all {
+        one.time_s = one.estimate().unwrap().iteration_s;
+    }
+    let fit = Errors::of(&all).unwrap().fit_all();
+    assert!(!fit.is_used(), "{fit:?}");
+}
+
+/// Fits of half of the measurements do not make the other half worse, over 100 halves.
+#[test]
+fn fitting_half_of_the_measurements_does_not_harm_the_others() {
+    needs!(REFERENCE);
+    let text = std::fs::read_to_string(reference("planner").join("vtrain_single.csv")).unwrap();
+    let all = judge::measurements(&text, &defaults()).unwrap();
+    let errors = Errors::of(&all).unwrap();
+    let mut state = 27_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let mut worst = f64::MIN;
+    for _ in 0..100 {
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        for place in (1..order.len()).rev() {
+            order.swap(place, random() as usize % (place + 1));
+        }
+        let (teachers, others) = order.split_at(all.len() / 2);
+        let median = |fit: &Fit| {
+            let mut sizes = errors.sizes(fit, others);
+            sizes.sort_by(f64::total_cmp);
+            sizes[sizes.len() / 2]
+        };
+        worst = worst.max(median(&errors.fit(teachers)) - median(&Fit::NONE));
+    }
+    assert!(worst <= 0.005, "{worst}");
+}
+
+/// What a slow host and slow devices took is found, and corrects plans that were not among the measurements.
+#[test]
+fn fits_find_what_differs_and_hold_for_other_plans() {
+    needs!(REFERENCE);
+    let text = std::fs::read_to_string(reference("planner").join("vtrain_single.csv")).unwrap();
+    let mut all = judge::measurements(&text, &defaults()).unwrap();
+    let truth = Fit { host: 0.7, device: 0.8, ..Fit::NONE };
+    for one in &mut all {
+        let hardware = truth.apply(&one.hardware);
+        one.time_s = judge::Measurement { hardware, ..one.clone() }.estimate().unwrap().iteration_s;
+    }
+    let (teachers, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.line % 2 == 0);
+    let fit = Errors::of(&teachers).unwrap().fit_all();
+    assert_eq!((fit.host, fit.device), (0.7, 0.8), "{fit:?}");
+    for one in others {
+        let hardware = fit.apply(&one.hardware);
+        let corrected = judge::Measurement { hardware, ..one.clone() }.estimate().unwrap();
+        assert!((corrected.iteration_s / one.time_s - 1.0).abs() < 0.05, "line {}", one.line);
+    }
+}
+
+/// A table that makes no sense is refused with what would be valid.
+#[test]
+fn tables_that_make_no_sense_are_refused() {
+    let header = "devices,batch,mb,hidden,heads,layers,tokens,tp,dp,pp,time_s,precision";
+    let row = "8,8,1,2048,16,20,1024,2,4,1,0.16,fp16";
+    let good = format!("{header}\n{row}\n");
+    assert_eq!(judge::measurements(&good, &defaults()).unwrap().len(), 1);
+    for (text, part) in [
+        (String::new(), "a header and a row"),
+        (format!("{header}\n"), "a header and a row"),
+        (format!("{header},colour\n{row},red\n"), "unknown column `colour`; known are time_s, devices"),
+        (good.replace("0.16", "-1"), "line 2: `time_s` is `-1`, expected a number above 0"),
+        (good.replace("0.16", "nan"), "expected a number above 0"),
+        (good.replace("0.16", ""), "line 2: `time_s` is missing"),
+        (good.replace("fp16", "fp8"), "a100-80gb has no products of fp8; it has fp32, bf16 and fp16"),
+        (good.replace("fp16", "int3"), "expected fp32, tf32, bf16"),
+        (format!("{good}{}\n", row.replace("0.16", "0.32")), "lines 2 and 3 measure the same plan and differ"),
+    ] {
+        let error = judge::measurements(&text, &defaults()).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    for (row, part) in [
+        (row.replace(",2,4,1,", ",3,4,1,"), "need 12 devices"),
+        (row.replace(",2,4,1,", ",2,2,1,"), "dp=4 would use them"),
+        (row.replace("8,8,1,", "8,8,3,"), "mb=3 does not divide 2 samples of a replica; valid are 1, 2"),
+        (row.replace("20,1024,2,4,1", "2,1024,1,1,8"), "pp=8 needs 8 layers"),
+    ] {
+        let text = format!("{header}\n{row}\n");
+        let error = judge::judge(judge::measurements(&text, &defaults()).unwrap()).unwrap_err().to_string();
+        assert!(error.contains(part), "{row}: {error}");
     }
 }

@@ -117,6 +117,9 @@ pub struct PlanArgs {
     /// Table of measured iterations to compare estimates with: error, bias, ranking, coverage
     #[arg(long, value_name = "FILE")]
     pub judge: Option<PathBuf>,
+    /// Table of measured iterations to learn from, in the format of `--judge`
+    #[arg(long, value_name = "FILE")]
+    pub calibrate: Option<PathBuf>,
     /// List known models, device types and node designs
     #[arg(long)]
     pub list: bool,

@@ -1,9 +1,12 @@
 //! `wharf plan --judge`: how far off the planner is from a table of measurements.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_planner::judge::{self, Defaults, Figures, Judged};
+use wharf_planner::fit::{Errors, Fit};
+use wharf_planner::judge::{self, Defaults, Figures, Judged, JudgeError, Measurement};
 use wharf_planner::model::Precision;
 use wharf_planner::Hardware;
 
@@ -21,13 +24,44 @@ const DEVICE_TYPE: &str = "a100-80gb";
 pub(super) fn execute(args: &PlanArgs, file: &Path, terminal: &Terminal) -> Result<(), CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| CliError::read(file, error))?;
     let wrong = |error| CliError::from_error(ErrorKind::Input, &error).hint("docs/planner.md lists the columns");
-    let measurements = judge::measurements(&text, &defaults(args)?).map_err(wrong)?;
+    let mut measurements = judge::measurements(&text, &defaults(args)?).map_err(wrong)?;
+    if let Some(table) = &args.calibrate {
+        let fits = Fits::read(args, table)?;
+        for one in &mut measurements {
+            one.hardware = fits.of(&one.hardware.name).apply(&one.hardware);
+        }
+    }
     let judged = judge::judge(measurements).map_err(wrong)?;
     let figures = judge::figures(&judged);
     if terminal.format == OutputFormat::Json {
         return terminal.json(&document(&figures, &judged));
     }
     tell(&figures, terminal)
+}
+
+/// What was learnt of each device type from a table.
+pub(super) struct Fits(BTreeMap<Arc<str>, Fit>);
+
+impl Fits {
+    pub(super) fn read(args: &PlanArgs, table: &Path) -> Result<Self, CliError> {
+        let text = std::fs::read_to_string(table).map_err(|error| CliError::read(table, error))?;
+        let all = judge::measurements(&text, &defaults(args)?).and_then(Self::learn);
+        all.map_err(|error| CliError::from_error(ErrorKind::Input, &error))
+    }
+
+    fn learn(measurements: Vec<Measurement>) -> Result<Self, JudgeError> {
+        let mut types: BTreeMap<Arc<str>, Vec<Measurement>> = BTreeMap::new();
+        for one in measurements {
+            types.entry(one.hardware.name.clone()).or_default().push(one);
+        }
+        let fits = types.into_iter().map(|(name, all)| Ok((name, Errors::of(&all)?.fit_all())));
+        fits.collect::<Result<_, JudgeError>>().map(Self)
+    }
+
+    /// What was learnt of a type.
+    pub(super) fn of(&self, device_type: &str) -> Fit {
+        self.0.get(device_type).copied().unwrap_or(Fit::NONE)
+    }
 }
 
 fn defaults(args: &PlanArgs) -> Result<Defaults, CliError> {

@@ -15,6 +15,7 @@ use wharf_planner::{
 };
 use wharf_profile::{Records, measured};
 
+use super::judge::Fits;
 use super::measured::{Timed, is_split_so, times};
 use crate::args::{Devices, PlanArgs};
 use crate::error::{CliError, ErrorKind, translate};
@@ -34,6 +35,8 @@ pub(super) struct Question {
     options: Options,
     per_node: Option<u32>,
     network: Option<f64>,
+    /// What was learnt from a table of measurements.
+    fits: Option<Fits>,
     cuts: Option<Vec<Range<usize>>>,
     memory_gib: Option<f64>,
     /// Devices that the user describes.
@@ -166,6 +169,7 @@ impl Question {
             options,
             per_node: args.per_node.or(node.map(|node| node.per_node)),
             network: args.network.or(node.map(|node| node.network_gb_per_s)),
+            fits: args.calibrate.as_ref().map(|table| Fits::read(args, table)).transpose()?,
             cuts: cuts(&args.stages),
             memory_gib: args.memory,
             described: described(args)?,
@@ -271,7 +275,10 @@ impl Question {
             (hardware.memory_gib, hardware.per_node) = (known.memory_gb, Some(known.per_node));
         }
         hardware.memory_gib = self.memory_gib.unwrap_or(hardware.memory_gib);
-        Some(hardware)
+        Some(match &self.fits {
+            Some(fits) => fits.of(device_type).apply(&hardware),
+            None => hardware,
+        })
     }
 
     /// The model of a name in a profile.
