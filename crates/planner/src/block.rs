@@ -104,7 +104,9 @@ impl Block<'_> {
             Recompute::None => Pass::default(),
             Recompute::Selective if self.options.is_fused() => Pass::default(),
             Recompute::Selective => Pass { total_s: self.core(false).0, ..Pass::default() },
-            Recompute::Full => self.pass(Work { operators_s: forward.operators_s + self.host.recompute_s, ..forward }),
+            Recompute::Full => {
+                self.pass(Work { operators_s: forward.operators_s + self.host.recompute_s, ..forward })
+            }
         };
         Passes { forward: self.pass(forward), backward: again + self.pass(self.backward(has_experts)) }
     }
@@ -143,7 +145,8 @@ impl Block<'_> {
         let gates = self.shape.gates();
         let weights = if self.shape.is_frozen { 0.0 } else { 1.0 };
         let product = |n: f64, k: f64| {
-            self.kernels.product_s([tokens, k, n], 1.0) + weights * self.kernels.product_s([n, k, tokens], 1.0)
+            self.kernels.product_s([tokens, k, n], 1.0)
+                + weights * self.kernels.product_s([n, k, tokens], 1.0)
         };
         let mut device_s = product(query + 2.0 * keys, hidden) + product(hidden, query);
         let mut expert_s = 0.0;
@@ -158,7 +161,8 @@ impl Block<'_> {
         }
         let (core_s, core_operators) = self.core(true);
         device_s += core_s + self.elementwise([38.0, 34.0], 6.0);
-        device_s += self.kernels.stream_s(weights * ADDED_BYTES * self.parameters(has_experts), weights * 12.0);
+        device_s +=
+            self.kernels.stream_s(weights * ADDED_BYTES * self.parameters(has_experts), weights * 12.0);
         Work {
             device_s,
             tensor_s: self.tensor_s(2.0),
@@ -206,7 +210,8 @@ impl Block<'_> {
         let width = f64::from(shape.hidden) / f64::from(shape.heads);
         if self.options.is_fused() {
             let seen = if self.shape.is_causal { 0.5 } else { 1.0 };
-            let flop = 4.0 * count * own * tokens * width * seen * if is_backward { FUSED_BACKWARD } else { 1.0 };
+            let flop =
+                4.0 * count * own * tokens * width * seen * if is_backward { FUSED_BACKWARD } else { 1.0 };
             let speed = self.kernels.flop_per_s(crate::model::Precision::Half) * FUSED_ATTENTION[pass];
             return (flop / speed + self.kernels.stream_s(8.0 * count * own * width, 1.0), 0.0);
         }
@@ -238,7 +243,11 @@ impl Block<'_> {
         let size_of_inner = self.tokens() * f64::from(shape.inner) / 4.0;
         let whole_by = if self.options.is_sequence_parallel() { tensor } else { 1.0 };
         self.kernels.pass_s(FUSED_SHARE * whole * size / whole_by, kernels, 6.0 * size / whole_by)
-            + self.kernels.pass_s(FUSED_SHARE * split * size_of_inner / tensor, kernels, 16.0 * size_of_inner / tensor)
+            + self.kernels.pass_s(
+                FUSED_SHARE * split * size_of_inner / tensor,
+                kernels,
+                16.0 * size_of_inner / tensor,
+            )
     }
 
     /// The perceptrons of the experts on this device, and tokens on their way to others and back.
@@ -249,7 +258,8 @@ impl Block<'_> {
         let routed = self.tokens() * f64::from(experts.chosen);
         let product = |n: f64, k: f64| self.kernels.product_s([routed / own, n, k], own);
         let moved = self.kernels.stream_s(8.0 * routed * hidden, 8.0);
-        let sent = 2.0 * self.links.exchange_s(self.expert, 2.0 * routed * hidden / f64::from(self.tensor.size));
+        let sent =
+            2.0 * self.links.exchange_s(self.expert, 2.0 * routed * hidden / f64::from(self.tensor.size));
         (product(gates * inner, hidden) + product(hidden, inner) + moved, sent)
     }
 

@@ -122,15 +122,15 @@ fn is_better(known: &[Measured]) -> bool {
 
 /// What runs say of an estimate, but for one of them.
 fn correction(run: &Run, known: &[Measured], without: Option<usize>) -> Correction {
-        let others = || known.iter().enumerate().filter(|(index, _)| Some(*index) != without);
-        let weighted = || others().map(|(_, (other, off))| (run.likeness(other), *off));
-        let weight: f64 = PRIOR_WEIGHT + weighted().map(|(likeness, _)| likeness).sum::<f64>();
-        let mean = weighted().map(|(likeness, off)| likeness * off).sum::<f64>() / weight;
-        let spread = |off: f64| (off - mean) * (off - mean);
-        let variance = PRIOR_WEIGHT * PRIOR_SPREAD * PRIOR_SPREAD
-            + weighted().map(|(likeness, off)| likeness * spread(off)).sum::<f64>();
-        let runs = u32::try_from(known.len()).unwrap_or(u32::MAX);
-        Correction { factor: mean.exp(), error: (variance / weight).sqrt().exp_m1(), runs }
+    let others = || known.iter().enumerate().filter(|(index, _)| Some(*index) != without);
+    let weighted = || others().map(|(_, (other, off))| (run.likeness(other), *off));
+    let weight: f64 = PRIOR_WEIGHT + weighted().map(|(likeness, _)| likeness).sum::<f64>();
+    let mean = weighted().map(|(likeness, off)| likeness * off).sum::<f64>() / weight;
+    let spread = |off: f64| (off - mean) * (off - mean);
+    let variance = PRIOR_WEIGHT * PRIOR_SPREAD * PRIOR_SPREAD
+        + weighted().map(|(likeness, off)| likeness * spread(off)).sum::<f64>();
+    let runs = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    Correction { factor: mean.exp(), error: (variance / weight).sqrt().exp_m1(), runs }
 }
 
 #[cfg(test)]

@@ -156,7 +156,8 @@ impl Way<'_> {
             expert_s: rounds * own.expert_s,
             context_s: rounds * own.context_s,
             data_s: data_s + rounds * sharded_s,
-            pipeline_s: self.eager_send_s(shape, host) * (rounds * chunks + f64::from(self.degrees.pipeline - 1)),
+            pipeline_s: self.eager_send_s(shape, host)
+                * (rounds * chunks + f64::from(self.degrees.pipeline - 1)),
             bubble_s,
             update_s,
         }
@@ -211,7 +212,8 @@ impl Way<'_> {
             let sum_s = if question.options.zero >= 3 {
                 0.0
             } else {
-                links.all_reduce_s(group, GRADIENT_BYTES * own) + links.all_reduce_s(owners, GRADIENT_BYTES * experts)
+                links.all_reduce_s(group, GRADIENT_BYTES * own)
+                    + links.all_reduce_s(owners, GRADIENT_BYTES * experts)
             };
             let copied = if replicas > 1 { COPIED_BYTES * (own + experts) } else { 0.0 };
             let shards = if question.options.zero >= 1 { f64::from(replicas) } else { 1.0 };
@@ -232,11 +234,14 @@ impl Way<'_> {
     /// The first and the last stage add up gradients of the words that both have.
     fn tied_s(&self) -> f64 {
         let Way { question, degrees, .. } = self;
-        let Some(shape) = question.model.shape.as_ref().filter(|shape| shape.base.is_tied) else { return 0.0 };
+        let Some(shape) = question.model.shape.as_ref().filter(|shape| shape.base.is_tied) else {
+            return 0.0;
+        };
         if degrees.pipeline < 2 {
             return 0.0;
         }
-        let words = f64::from(shape.base.vocabulary) * f64::from(shape.base.hidden) / f64::from(degrees.tensor);
+        let words =
+            f64::from(shape.base.vocabulary) * f64::from(shape.base.hidden) / f64::from(degrees.tensor);
         let group = self.group(2, degrees.stage() * (degrees.pipeline - 1));
         question.hardware.links.all_reduce_s(group, GRADIENT_BYTES * words)
     }

@@ -121,15 +121,9 @@ mod tests {
     #[test]
     fn a_plan_is_read_and_mistakes_name_what_would_be_valid() {
         let plan: Result<Exact, _> = "tp=8, pp=4,dp=2,mb=2,vp=2,recompute=selective,zero=1".parse();
-        let fixed = Fixed {
-            tensor: Some(8),
-            pipeline: Some(4),
-            data: Some(2),
-            samples: Some(2),
-            ..Fixed::default()
-        };
-        let expected =
-            Exact { fixed, chunks: Some(2), recompute: Some(Recompute::Selective), zero: Some(1) };
+        let fixed =
+            Fixed { tensor: Some(8), pipeline: Some(4), data: Some(2), samples: Some(2), ..Fixed::default() };
+        let expected = Exact { fixed, chunks: Some(2), recompute: Some(Recompute::Selective), zero: Some(1) };
         assert_eq!(plan, Ok(expected));
         assert_eq!("".parse(), Ok(Exact::default()));
         for (text, part) in [

@@ -204,12 +204,8 @@ impl Mixture {
             layer.exchanged_bytes = f64::from(self.chosen) * layer.output_bytes;
         }
         let model = base.model_of(layers, name, family);
-        let experts = Some(Experts {
-            number: self.experts,
-            chosen: self.chosen,
-            every: self.every,
-            group: self.group,
-        });
+        let experts =
+            Some(Experts { number: self.experts, chosen: self.chosen, every: self.every, group: self.group });
         let shape = model.shape.map(|shape| Shape { experts, ..shape });
         Model { experts: self.experts, state_bytes: EXPERT_STATE, shape, ..model }
     }

@@ -146,7 +146,8 @@ impl Errors {
     fn best(&self, chosen: &[usize]) -> usize {
         let cost = |row: usize| {
             let far: f64 = self.factors[row].iter().map(|factor| factor.ln().abs()).sum();
-            chosen.iter().map(|run| self.errors[row][*run]).sum::<f64>() / chosen.len() as f64 + DISTRUST * far
+            chosen.iter().map(|run| self.errors[row][*run]).sum::<f64>() / chosen.len() as f64
+                + DISTRUST * far
         };
         let all = (0..self.factors.len()).map(|row| (row, cost(row)));
         all.min_by(|one, two| one.1.total_cmp(&two.1)).map_or_else(|| self.unchanged(), |(row, _)| row)

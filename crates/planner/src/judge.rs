@@ -24,7 +24,11 @@ const VOCABULARY: u32 = 50_304;
 
 /// Columns: the name, other names that are read as well, and what it means.
 pub const COLUMNS: &[(&str, &[&str], &str)] = &[
-    ("time_s", &["iteration time (ms)", "time_ms"], "measured seconds of an iteration (ms under the other names)"),
+    (
+        "time_s",
+        &["iteration time (ms)", "time_ms"],
+        "measured seconds of an iteration (ms under the other names)",
+    ),
     ("devices", &["# gpus", "gpus"], "number of devices"),
     ("batch", &["global batch"], "samples of an iteration"),
     ("mb", &["micro batch", "microbatch"], "samples of a microbatch"),
@@ -110,7 +114,9 @@ pub enum JudgeError {
         source: PlanError,
     },
     /// Two rows of one plan.
-    #[error("lines {one} and {other} measure the same plan and differ: {one_s} s and {other_s} s; keep the one that is right")]
+    #[error(
+        "lines {one} and {other} measure the same plan and differ: {one_s} s and {other_s} s; keep the one that is right"
+    )]
     Contradiction {
         /// A line.
         one: usize,
@@ -233,7 +239,10 @@ pub fn measurements(text: &str, defaults: &Defaults) -> Result<Vec<Measurement>,
     let mut found = Vec::new();
     let mut known: BTreeMap<String, (usize, f64)> = BTreeMap::new();
     for (index, text) in lines {
-        let row = Row { line: index + 1, fields: columns.iter().copied().zip(text.split(',').map(str::trim)).collect() };
+        let row = Row {
+            line: index + 1,
+            fields: columns.iter().copied().zip(text.split(',').map(str::trim)).collect(),
+        };
         let one = row.measurement(defaults)?;
         let key = row.key();
         if let Some(&(other, other_s)) = known.get(&key)
@@ -265,7 +274,10 @@ struct Row<'a> {
 
 impl Row<'_> {
     fn text(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|((own, _), value)| *own == name && !value.is_empty()).map(|(_, value)| *value)
+        self.fields
+            .iter()
+            .find(|((own, _), value)| *own == name && !value.is_empty())
+            .map(|(_, value)| *value)
     }
 
     fn wrong(&self, name: &'static str, expected: impl Into<String>) -> JudgeError {
@@ -275,7 +287,8 @@ impl Row<'_> {
 
     fn number(&self, name: &'static str) -> Result<Option<u32>, JudgeError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let value = text.parse::<f64>().ok().filter(|value| value.fract() == 0.0 && (0.0..=1e9).contains(value));
+        let value =
+            text.parse::<f64>().ok().filter(|value| value.fract() == 0.0 && (0.0..=1e9).contains(value));
         value.map(|value| Some(value as u32)).ok_or_else(|| self.wrong(name, "a whole number"))
     }
 
@@ -324,7 +337,8 @@ impl Row<'_> {
 
     /// What measurements that differ in the plan alone share.
     fn group(&self) -> String {
-        const PLAN: &[&str] = &["mb", "tp", "dp", "pp", "cp", "ep", "vp", "recompute", "time_s", "memory_gib"];
+        const PLAN: &[&str] =
+            &["mb", "tp", "dp", "pp", "cp", "ep", "vp", "recompute", "time_s", "memory_gib"];
         let own = self.fields.iter().filter(|((name, _), _)| !PLAN.contains(name));
         own.map(|((name, _), value)| format!("{name}={value} ")).collect()
     }
@@ -332,7 +346,9 @@ impl Row<'_> {
     fn measurement(&self, defaults: &Defaults) -> Result<Measurement, JudgeError> {
         let mut hardware = match self.text("device") {
             None => defaults.hardware.clone(),
-            Some(name) => Hardware::builtin(name).ok_or_else(|| self.wrong("device", Hardware::names().join(", ")))?,
+            Some(name) => {
+                Hardware::builtin(name).ok_or_else(|| self.wrong("device", Hardware::names().join(", ")))?
+            }
         };
         if let Some(gb_per_s) = self.amount("network")? {
             hardware = hardware.on_network(gb_per_s);
@@ -393,11 +409,16 @@ impl Row<'_> {
 
     fn options(&self, otherwise: &Options) -> Result<Options, JudgeError> {
         let frameworks = Framework::ALL.map(|framework| (framework.name(), framework));
-        let attention = [("unfused", Attention::Unfused), ("fused", Attention::Fused), ("flash", Attention::Fused)];
+        let attention =
+            [("unfused", Attention::Unfused), ("fused", Attention::Fused), ("flash", Attention::Fused)];
         let mut options = Options {
             framework: self.choice("framework", &frameworks, otherwise.framework)?,
             recompute: self.choice("recompute", &Recompute::NAMES, otherwise.recompute)?,
-            attention: self.choice("attention", &attention.map(|(name, value)| (name, Some(value))), otherwise.attention)?,
+            attention: self.choice(
+                "attention",
+                &attention.map(|(name, value)| (name, Some(value))),
+                otherwise.attention,
+            )?,
             is_sequence_parallel: self.flag("sequence_parallel")?.or(otherwise.is_sequence_parallel),
             is_overlapping: self.flag("overlap")?.or(otherwise.is_overlapping),
             is_tensor_overlapping: self.flag("tp_overlap")?.or(otherwise.is_tensor_overlapping),
@@ -433,7 +454,9 @@ pub fn judge(measurements: Vec<Measurement>) -> Result<Vec<Judged>, JudgeError> 
 #[must_use]
 pub fn figures(all: &[Judged]) -> Figures {
     let sizes = || all.iter().map(|one| one.error().abs());
-    let memory = all.iter().filter_map(|one| Some((one.estimate.memory_gib / one.measurement.memory_gib? - 1.0).abs()));
+    let memory = all
+        .iter()
+        .filter_map(|one| Some((one.estimate.memory_gib / one.measurement.memory_gib? - 1.0).abs()));
     let memory: Vec<f64> = memory.collect();
     let count = all.len().max(1) as f64;
     let mut groups: BTreeMap<&str, Vec<&Judged>> = BTreeMap::new();
@@ -442,7 +465,11 @@ pub fn figures(all: &[Judged]) -> Figures {
     }
     let ranked: Vec<&Vec<&Judged>> = groups.values().filter(|group| group.len() >= RANKED).collect();
     let of_groups = |value: fn(&[&Judged]) -> f64| {
-        if ranked.is_empty() { 1.0 } else { ranked.iter().map(|group| value(group)).sum::<f64>() / ranked.len() as f64 }
+        if ranked.is_empty() {
+            1.0
+        } else {
+            ranked.iter().map(|group| value(group)).sum::<f64>() / ranked.len() as f64
+        }
     };
     Figures {
         count: all.len(),
@@ -473,9 +500,9 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 fn is_as_good(group: &[&Judged]) -> bool {
     let by = |value: fn(&Judged) -> f64| group.iter().min_by(|one, two| value(one).total_cmp(&value(two)));
     let (chosen, best) = (by(|one| one.estimate.iteration_s), by(|one| one.measurement.time_s));
-    chosen.zip(best).is_some_and(|(chosen, best)| {
-        chosen.measurement.time_s <= (1.0 + AS_GOOD) * best.measurement.time_s
-    })
+    chosen
+        .zip(best)
+        .is_some_and(|(chosen, best)| chosen.measurement.time_s <= (1.0 + AS_GOOD) * best.measurement.time_s)
 }
 
 /// Kendall's tau: pairs in the same order less those in the other, of all.
@@ -484,7 +511,8 @@ fn tau(group: &[&Judged]) -> f64 {
     for (index, one) in group.iter().enumerate() {
         for two in &group[..index] {
             let order = |value: fn(&Judged) -> f64| value(one).partial_cmp(&value(two));
-            let (expected, measured) = (order(|one| one.estimate.iteration_s), order(|one| one.measurement.time_s));
+            let (expected, measured) =
+                (order(|one| one.estimate.iteration_s), order(|one| one.measurement.time_s));
             let is_tie = |order| order == Some(std::cmp::Ordering::Equal);
             if !is_tie(expected) && !is_tie(measured) {
                 sum += if expected == measured { 1.0 } else { -1.0 };

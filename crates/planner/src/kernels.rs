@@ -4,7 +4,8 @@ use crate::hardware::Hardware;
 use crate::model::Precision;
 
 /// Tiles that libraries of matrix products choose from, with what each reaches of a large tile's speed.
-const TILES: [(f64, f64, f64); 4] = [(256.0, 128.0, 1.0), (128.0, 128.0, 0.95), (128.0, 64.0, 0.78), (64.0, 64.0, 0.6)];
+const TILES: [(f64, f64, f64); 4] =
+    [(256.0, 128.0, 1.0), (128.0, 128.0, 0.95), (128.0, 64.0, 0.78), (64.0, 64.0, 0.6)];
 /// Beyond so many waves the tiles of the last one do not all start at the same time.
 const WAVES_IN_STEP: f64 = 8.0;
 /// Length of the inner dimension at which starting and ending a tile takes as long as its products.
@@ -48,7 +49,8 @@ impl Kernels<'_> {
             waves * units * 2.0 * rows * columns * k / (flop_per_s * share)
         };
         let compute_s = TILES.into_iter().map(of_tile).fold(f64::INFINITY, f64::min);
-        let operands = precision.operand_bytes() * (m * k + k * n) + 2.0_f64.max(precision.operand_bytes()) * m * n;
+        let operands =
+            precision.operand_bytes() * (m * k + k * n) + 2.0_f64.max(precision.operand_bytes()) * m * n;
         compute_s.max(count * operands / self.memory_bytes_per_s()) + KERNEL_S
     }
 

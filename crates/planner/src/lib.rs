@@ -29,12 +29,12 @@ pub mod search;
 mod split;
 
 pub use calibration::{Calibration, Correction, Run};
-pub use exact::Exact;
 pub use estimate::{Degrees, Estimate, Gang, Parts};
+pub use exact::Exact;
 pub use framework::Framework;
 pub use hardware::Hardware;
 pub use layers::{LayerTimes, Part};
-pub use model::Model;
 pub use memory::Memory;
+pub use model::Model;
 pub use options::{Attention, Fixed, Options, Recompute, Schedule};
 pub use search::{PlanError, plans, plans_cut};

@@ -291,13 +291,8 @@ mod tests {
         }
         // The first stage of an interleaved pipeline has L (1 + (p - 1) / (p v)) layers alive, and its embedding as often.
         let model = families::find("gpt-175b").unwrap().with_tokens(2048).unwrap();
-        let fixed = Fixed {
-            tensor: Some(8),
-            pipeline: Some(8),
-            data: Some(1),
-            samples: Some(1),
-            ..Fixed::default()
-        };
+        let fixed =
+            Fixed { tensor: Some(8), pipeline: Some(8), data: Some(1), samples: Some(1), ..Fixed::default() };
         let options = Options {
             framework: Framework::Megatron,
             recompute: Recompute::Selective,

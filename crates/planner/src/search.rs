@@ -73,7 +73,9 @@ pub enum Contradiction {
         valid: Vec<u32>,
     },
     /// There are fewer layers than stages.
-    #[error("{name}={value} needs {value} layers for each of {per} stages, and there are {layers} layers; at most {name}={most}")]
+    #[error(
+        "{name}={value} needs {value} layers for each of {per} stages, and there are {layers} layers; at most {name}={most}"
+    )]
     Layers {
         /// The degree.
         name: &'static str,
@@ -87,7 +89,9 @@ pub enum Contradiction {
         most: u32,
     },
     /// Interleaved stages take microbatches in rounds.
-    #[error("vp={chunks} takes microbatches in rounds of pp={pipeline}, and no number of microbatches of {samples} samples is a multiple; use vp=1, or samples that are")]
+    #[error(
+        "vp={chunks} takes microbatches in rounds of pp={pipeline}, and no number of microbatches of {samples} samples is a multiple; use vp=1, or samples that are"
+    )]
     Rounds {
         /// Chunks.
         chunks: u32,
@@ -132,7 +136,9 @@ fn contradiction(question: &Question<'_>) -> Option<Contradiction> {
     part("tp", fixed.tensor, parts(question), "heads")
         .or_else(|| part("cp", fixed.context, tokens, "tokens of a sequence"))
         .or_else(|| part("ep", fixed.expert.filter(|expert| *expert > 1), model.experts, "experts"))
-        .or_else(|| Some(Contradiction::Layers { name: "pp", value: too_deep?, per: 1, layers, most: layers }))
+        .or_else(|| {
+            Some(Contradiction::Layers { name: "pp", value: too_deep?, per: 1, layers, most: layers })
+        })
         .or_else(|| part("dp", fixed.data, batch, "samples"))
         .or_else(|| {
             let replica = batch / fixed.data?.max(1);
@@ -142,7 +148,13 @@ fn contradiction(question: &Question<'_>) -> Option<Contradiction> {
             let (chunks, pipeline) = (options.chunks, fixed.pipeline.filter(|_| options.chunks > 1)?);
             if layers / pipeline < chunks {
                 let most = layers / pipeline;
-                return Some(Contradiction::Layers { name: "vp", value: chunks, per: pipeline, layers, most });
+                return Some(Contradiction::Layers {
+                    name: "vp",
+                    value: chunks,
+                    per: pipeline,
+                    layers,
+                    most,
+                });
             }
             let samples = batch / fixed.data?.max(1);
             let counts = samples / fixed.samples.unwrap_or(1).max(1);
@@ -277,14 +289,22 @@ fn degrees(question: &Question<'_>) -> Vec<Degrees> {
         return found;
     }
     let (most, rest) = (stages_max(question), gang.devices / context);
-    for pipeline in divisors(rest).into_iter().filter(|pipeline| *pipeline <= most).filter(may(fixed.pipeline)) {
+    for pipeline in
+        divisors(rest).into_iter().filter(|pipeline| *pipeline <= most).filter(may(fixed.pipeline))
+    {
         let each = rest / pipeline;
         let shares = divisors(each).into_iter().filter(|tensor| can_share(question, *tensor));
         for tensor in shares.filter(may(fixed.tensor)) {
             let data = each / tensor;
             if may(fixed.data)(&data) {
                 let experts = experts(question, data);
-                found.extend(experts.into_iter().map(|expert| Degrees { pipeline, data, tensor, context, expert }));
+                found.extend(experts.into_iter().map(|expert| Degrees {
+                    pipeline,
+                    data,
+                    tensor,
+                    context,
+                    expert,
+                }));
             }
         }
     }
@@ -295,7 +315,8 @@ fn degrees(question: &Question<'_>) -> Vec<Degrees> {
 fn experts(question: &Question<'_>, data: u32) -> Vec<u32> {
     let Question { model, options, .. } = *question;
     let can = |expert: &u32| {
-        *expert == 1 || model.experts > 0 && model.experts.is_multiple_of(*expert) && data.is_multiple_of(*expert)
+        *expert == 1
+            || model.experts > 0 && model.experts.is_multiple_of(*expert) && data.is_multiple_of(*expert)
     };
     match options.fixed.expert {
         Some(expert) => [expert].into_iter().filter(can).collect(),
@@ -422,7 +443,12 @@ mod tests {
         let model = families::find("gpt-1.3b").unwrap();
         let hardware = Hardware::builtin("a100").unwrap();
         let replicas = |is_overlapping, batch| {
-            let options = Options { is_overlapping: Some(is_overlapping), zero: 1, microbatches: Some(1), ..Options::default() };
+            let options = Options {
+                is_overlapping: Some(is_overlapping),
+                zero: 1,
+                microbatches: Some(1),
+                ..Options::default()
+            };
             let found = plans(&model, &hardware, Gang { devices: 8, per_node: 8 }, batch, options).unwrap();
             found.into_iter().find(|plan| plan.degrees.data == 8).unwrap()
         };

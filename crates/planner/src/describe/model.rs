@@ -58,12 +58,18 @@ pub(super) fn decode(node: &Node) -> Result<Model, Problem> {
 }
 
 fn precision(fields: &Fields<'_>, node: &Node) -> Result<Option<Precision>, Problem> {
-    choose(fields, node, "", "precision", &[
-        ("half", Precision::Half),
-        ("single", Precision::Single),
-        ("fp8", Precision::Fp8),
-        ("fp4", Precision::Fp4),
-    ])
+    choose(
+        fields,
+        node,
+        "",
+        "precision",
+        &[
+            ("half", Precision::Half),
+            ("single", Precision::Single),
+            ("fp8", Precision::Fp8),
+            ("fp4", Precision::Fp4),
+        ],
+    )
 }
 
 /// A built-in family in a size of the user's own.
@@ -135,7 +141,13 @@ fn mixture(node: &Node, usual: Mixture) -> Result<Mixture, Problem> {
     if chosen > experts {
         return Err(wrong(node, "size", "chosen", format!("{chosen} of {experts} experts cannot be chosen")));
     }
-    Ok(Mixture { base, experts, chosen, every: number("every", usual.every)?, group: number("group", usual.group)? })
+    Ok(Mixture {
+        base,
+        experts,
+        chosen,
+        every: number("every", usual.every)?,
+        group: number("group", usual.group)?,
+    })
 }
 
 fn wide_resnet(node: &Node, usual: WideResNet) -> Result<WideResNet, Problem> {

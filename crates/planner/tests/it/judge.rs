@@ -45,16 +45,32 @@ fn iterations_on_many_nodes_are_near_what_was_measured() {
 }
 
 /// A published plan: hidden, heads, layers, key heads, inner, tokens, words.
-fn model(name: &str, [hidden, heads, layers, key_heads, inner, tokens, vocabulary]: [u32; 7], is_gated: bool) -> wharf_planner::Model {
+fn model(
+    name: &str,
+    [hidden, heads, layers, key_heads, inner, tokens, vocabulary]: [u32; 7],
+    is_gated: bool,
+) -> wharf_planner::Model {
     use wharf_planner::families::{Architecture, Transformer};
-    let base = Transformer { layers, hidden, heads, key_heads, tokens, vocabulary, inner, is_gated, is_tied: !is_gated };
+    let base = Transformer {
+        layers,
+        hidden,
+        heads,
+        key_heads,
+        tokens,
+        vocabulary,
+        inner,
+        is_gated,
+        is_tied: !is_gated,
+    };
     Architecture::Transformer(base).model(name, if is_gated { "llama" } else { "gpt" })
 }
 
 /// Table 5 of arXiv 2205.05198: seconds of an iteration with full recomputation, and with selective and sequence parallelism.
 #[test]
 fn megatron_iterations_are_near_what_was_published() {
-    let gpt = |name, hidden, heads, layers| model(name, [hidden, heads, layers, heads, 4 * hidden, 2048, 51_200], false);
+    let gpt = |name, hidden, heads, layers| {
+        model(name, [hidden, heads, layers, heads, 4 * hidden, 2048, 51_200], false)
+    };
     for (model, [pipeline, chunks, devices, samples, batch], published) in [
         (gpt("22b", 6144, 64, 48), [1, 1, 8, 4, 4], [1.42, 1.10]),
         (gpt("175b", 12_288, 96, 96), [8, 3, 64, 1, 64], [18.13, 13.75]),
@@ -88,13 +104,20 @@ fn megatron_iterations_are_near_what_was_published() {
 /// NVIDIA's published figures for Llama 3.1 405B pretraining.
 #[test]
 fn llama_iterations_in_8_bits_are_near_what_was_published() {
-    let model = model("llama-405b", [16_384, 128, 126, 8, 53_248, 8192, 128_256], true).in_precision(Precision::Fp8);
+    let model =
+        model("llama-405b", [16_384, 128, 126, 8, 53_248, 8192, 128_256], true).in_precision(Precision::Fp8);
     for (devices, time_s) in [(512, 50.0), (1024, 25.4)] {
         let options = Options {
             framework: Framework::Megatron,
             recompute: Recompute::None,
             zero: 1,
-            fixed: Fixed { tensor: Some(4), pipeline: Some(8), context: Some(2), samples: Some(1), ..Fixed::default() },
+            fixed: Fixed {
+                tensor: Some(4),
+                pipeline: Some(8),
+                context: Some(2),
+                samples: Some(1),
+                ..Fixed::default()
+            },
             ..Options::default()
         };
         let hardware = Hardware::builtin("h200").unwrap();
@@ -184,7 +207,10 @@ fn tables_that_make_no_sense_are_refused() {
         (good.replace("0.16", ""), "line 2: `time_s` is missing"),
         (good.replace("fp16", "fp8"), "a100-80gb has no products of fp8; it has fp32, bf16 and fp16"),
         (good.replace("fp16", "int3"), "expected fp32, tf32, bf16"),
-        (format!("{good}{}\n", row.replace("0.16", "0.32")), "lines 2 and 3 measure the same plan and differ"),
+        (
+            format!("{good}{}\n", row.replace("0.16", "0.32")),
+            "lines 2 and 3 measure the same plan and differ",
+        ),
     ] {
         let error = judge::measurements(&text, &defaults()).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");

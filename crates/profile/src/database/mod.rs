@@ -156,7 +156,11 @@ fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Record
         let (key, facts) = entry(row).map_err(&failed)?;
         let name = || format!("`{}` on {}", key.workload.label(), key.place.device_type);
         if let Err(problem) = row::check(&key, &facts) {
-            return Err(ProfileError::Entry { path: path.display().to_string(), field: name(), problem: problem.to_string() });
+            return Err(ProfileError::Entry {
+                path: path.display().to_string(),
+                field: name(),
+                problem: problem.to_string(),
+            });
         }
         records.insert(key, facts);
     }
@@ -167,7 +171,11 @@ fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Record
         let (name, per_hour, source): (String, f64, String) = row.try_into().map_err(&failed)?;
         if let Err(problem) = row::check_price(per_hour) {
             let field = format!("price of `{name}`");
-            return Err(ProfileError::Entry { path: path.display().to_string(), field, problem: problem.to_string() });
+            return Err(ProfileError::Entry {
+                path: path.display().to_string(),
+                field,
+                problem: problem.to_string(),
+            });
         }
         records.set_price(&name, Price { per_hour, source });
     }

@@ -57,7 +57,8 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
             operation,
             groups: row.replica_groups.into(),
         };
-        check(&route, row.num_f32_elements, row.time_s).map_err(|problem| wrong(path, line, problem.to_string()))?;
+        check(&route, row.num_f32_elements, row.time_s)
+            .map_err(|problem| wrong(path, line, problem.to_string()))?;
         if comm.insert(route, row.num_f32_elements, row.time_s).is_some() {
             return Err(wrong(path, line, "duplicate row with the same keys".to_owned()));
         }
@@ -77,7 +78,11 @@ pub(crate) fn check(route: &Route, elements: u64, seconds: f64) -> Result<(), En
         return Err(EntryProblem::Expected(format!("at most {TEXT_MAX} characters in one line")));
     }
     if [hosts, per_host].iter().any(|count| !(1..=COUNT_MAX).contains(*count)) {
-        return Err(EntryProblem::number("hosts", format!("{hosts} x {per_host}"), format!("not each from 1 to {COUNT_MAX}")));
+        return Err(EntryProblem::number(
+            "hosts",
+            format!("{hosts} x {per_host}"),
+            format!("not each from 1 to {COUNT_MAX}"),
+        ));
     }
     if !(1..=ELEMENTS_MAX).contains(&elements) {
         return Err(EntryProblem::number("elements", elements, format!("not from 1 to {ELEMENTS_MAX}")));

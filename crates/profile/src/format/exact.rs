@@ -136,7 +136,9 @@ impl DeviceText {
     fn put(self, name: &str, cells: &mut Cells) -> Result<(), EntryProblem> {
         let Self { memory_gb, per_node } = self;
         if !is_name(name) || !(1..=COUNT_MAX).contains(&per_node) || !is_amount(memory_gb) {
-            return Err(EntryProblem::Expected(format!("a name, memory, and from 1 to {COUNT_MAX} devices on a node")));
+            return Err(EntryProblem::Expected(format!(
+                "a name, memory, and from 1 to {COUNT_MAX} devices on a node"
+            )));
         }
         cells.set_device(name, Device { memory_gb, per_node });
         Ok(())
@@ -166,7 +168,9 @@ impl MemoryText {
         let is_memory = |memory_gb: f64| is_amount(memory_gb) || memory_gb == -1.0;
         if self.memory_gb.len() > MEMORY_MAX || !self.memory_gb.iter().all(|&memory_gb| is_memory(memory_gb))
         {
-            return Err(EntryProblem::Expected(format!("at most {MEMORY_MAX} figures, each 0 or more, or -1")));
+            return Err(EntryProblem::Expected(format!(
+                "at most {MEMORY_MAX} figures, each 0 or more, or -1"
+            )));
         }
         cells.set_memory(workload(self.model, self.batch_size)?, self.memory_gb);
         Ok(())
@@ -178,7 +182,9 @@ impl TimeText {
         let Self { hosts, per_host, time_s, .. } = self;
         let is_count = |count| (1..=COUNT_MAX).contains(&count);
         if !is_name(&self.device_type) || !is_count(hosts) || !is_count(per_host) {
-            return Err(EntryProblem::Expected(format!("a device type, and from 1 to {COUNT_MAX} hosts and devices")));
+            return Err(EntryProblem::Expected(format!(
+                "a device type, and from 1 to {COUNT_MAX} hosts and devices"
+            )));
         }
         if !time_s.is_finite() {
             return Err(EntryProblem::Amount { found: time_s, problem: "not seconds" });
@@ -227,8 +233,9 @@ impl CurveText {
     /// Adds what the words mean.
     fn put(self, comm: &mut CommTables) -> Result<(), EntryProblem> {
         let names = || Operation::ALL.map(Operation::name).join(", ");
-        let operation = Operation::from_name(&self.operation)
-            .ok_or_else(|| EntryProblem::word("operation", &self.operation, format!("none of {}", names())))?;
+        let operation = Operation::from_name(&self.operation).ok_or_else(|| {
+            EntryProblem::word("operation", &self.operation, format!("none of {}", names()))
+        })?;
         let route = Route {
             device_type: self.device_type.into(),
             hosts: self.hosts,

@@ -60,7 +60,8 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
         records.insert(key, facts);
     }
     for (name, price) in document.prices {
-        check_price(price.per_hour).map_err(|problem| wrong(format!("prices.{name}"), problem.to_string()))?;
+        check_price(price.per_hour)
+            .map_err(|problem| wrong(format!("prices.{name}"), problem.to_string()))?;
         let source = if price.source.is_empty() { source.to_owned() } else { price.source };
         records.set_price(&name, Price { per_hour: price.per_hour, source });
     }

@@ -114,7 +114,11 @@ pub(crate) fn check(key: &Key, facts: &Facts) -> Result<(), EntryProblem> {
     }
     let is_amount = |number: f64| number.is_finite() && number >= 0.0;
     if !(1..=DEVICES_MAX).contains(&key.place.devices) {
-        return Err(EntryProblem::number("devices", key.place.devices, format!("not from 1 to {DEVICES_MAX}")));
+        return Err(EntryProblem::number(
+            "devices",
+            key.place.devices,
+            format!("not from 1 to {DEVICES_MAX}"),
+        ));
     }
     if key.workload.batch_size == Some(0) {
         return Err(EntryProblem::field("batch_size", "at least 1, or nothing"));

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_planner::fit::{Errors, Fit};
-use wharf_planner::judge::{self, Defaults, Figures, Judged, JudgeError, Measurement};
-use wharf_planner::model::Precision;
 use wharf_planner::Hardware;
+use wharf_planner::fit::{Errors, Fit};
+use wharf_planner::judge::{self, Defaults, Figures, JudgeError, Judged, Measurement};
+use wharf_planner::model::Precision;
 
 use super::question;
 use crate::args::{OutputFormat, PlanArgs};
@@ -23,7 +23,8 @@ const DEVICE_TYPE: &str = "a100-80gb";
 
 pub(super) fn execute(args: &PlanArgs, file: &Path, terminal: &Terminal) -> Result<(), CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| CliError::read(file, error))?;
-    let wrong = |error| CliError::from_error(ErrorKind::Input, &error).hint("docs/planner.md lists the columns");
+    let wrong =
+        |error| CliError::from_error(ErrorKind::Input, &error).hint("docs/planner.md lists the columns");
     let mut measurements = judge::measurements(&text, &defaults(args)?).map_err(wrong)?;
     if let Some(table) = &args.calibrate {
         let fits = Fits::read(args, table)?;
@@ -71,7 +72,8 @@ fn defaults(args: &PlanArgs) -> Result<Defaults, CliError> {
         args.gpus.first().map(|devices| devices.device_type.as_str()).or(of_node).unwrap_or(DEVICE_TYPE);
     let described = question::described(args)?.into_iter().find(|known| *known.name == *device_type);
     let mut hardware = described.or_else(|| Hardware::builtin(device_type)).ok_or_else(|| {
-        CliError::usage(format!("unknown device type `{device_type}`")).hint_nearest(device_type, Hardware::names())
+        CliError::usage(format!("unknown device type `{device_type}`"))
+            .hint_nearest(device_type, Hardware::names())
     })?;
     if let Some(gb_per_s) = args.network.or(node.map(|node| node.network_gb_per_s)) {
         hardware = hardware.on_network(gb_per_s);

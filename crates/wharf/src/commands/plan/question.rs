@@ -10,8 +10,8 @@ use wharf_planner::families::{self, FAMILIES, UnknownModel};
 use wharf_planner::model::Precision;
 use wharf_planner::nodes::{self, Node};
 use wharf_planner::{
-    Calibration, Correction, Degrees, Estimate, Framework, Gang, Hardware, Model, Options, Recompute, Run, plans,
-    plans_cut,
+    Calibration, Correction, Degrees, Estimate, Framework, Gang, Hardware, Model, Options, Recompute, Run,
+    plans, plans_cut,
 };
 use wharf_profile::{Records, measured};
 
@@ -421,20 +421,27 @@ pub(super) fn precision(name: &str) -> Result<Precision, CliError> {
 fn trained_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> {
     if let Some(tokens) = args.sequence_length {
         model = model.with_tokens(tokens).ok_or_else(|| {
-            CliError::usage(format!("`--sequence-length` is for transformers of a built-in family, not {}", model.name))
+            CliError::usage(format!(
+                "`--sequence-length` is for transformers of a built-in family, not {}",
+                model.name
+            ))
         })?;
     }
     if let Some(millions) = args.adapters {
         if !(millions > 0.0 && millions * 1e6 <= model.parameters()) {
             let most = model.parameters() / 1e6;
-            return Err(CliError::usage(format!("`--adapters` takes a number above 0 and at most {most:.0}")));
+            return Err(CliError::usage(format!(
+                "`--adapters` takes a number above 0 and at most {most:.0}"
+            )));
         }
         model = model.with_adapters(millions * 1e6);
     }
     let layers: usize = args.stages.iter().sum();
     if !args.stages.is_empty() && (layers != model.layers.len() || args.stages.contains(&0)) {
         let own = model.layers.len();
-        return Err(CliError::usage(format!("`--stages` has {layers} layers, and the model has {own}; none may be empty")));
+        return Err(CliError::usage(format!(
+            "`--stages` has {layers} layers, and the model has {own}; none may be empty"
+        )));
     }
     Ok(match &args.precision {
         Some(name) => model.in_precision(precision(name)?),
@@ -448,7 +455,8 @@ fn measured_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> 
     let rows = wharf_profile::measurements(path).map_err(|error| translate::profile(&error))?;
     let types: BTreeSet<&str> = rows.iter().map(|row| row.subject.device_type.as_str()).collect();
     for device_type in types {
-        let times = measured::layer_times(&rows, &model.name, device_type, recompute(args) == Recompute::Full);
+        let times =
+            measured::layer_times(&rows, &model.name, device_type, recompute(args) == Recompute::Full);
         model.measured.extend(times.map(|times| (device_type.into(), times)));
     }
     Ok(model)

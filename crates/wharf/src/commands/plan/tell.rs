@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use wharf_planner::cells::Cost;
 use wharf_planner::families::FAMILIES;
 use wharf_planner::links::{Link, Links};
+use wharf_planner::nodes::{self, Node};
 use wharf_planner::{Degrees, Estimate, Gang, Hardware, Model, Parts, cells};
 
 use super::curves::{cost, misfit};
@@ -179,7 +180,8 @@ pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> V
 
 fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
     let iteration_s = answer.iteration_s(plan);
-    let Parts { compute_s, tensor_s, expert_s, context_s, data_s, pipeline_s, bubble_s, update_s } = plan.parts;
+    let Parts { compute_s, tensor_s, expert_s, context_s, data_s, pipeline_s, bubble_s, update_s } =
+        plan.parts;
     let (low, high) = answer.interval_s(plan);
     let memory = plan.memory;
     let stages: Vec<[usize; 2]> = plan.stages.iter().map(|layers| [layers.start, layers.end]).collect();
@@ -233,6 +235,7 @@ pub(super) fn list(
             "models": models.into_iter().map(listed_model).collect::<Vec<_>>(),
             "device_types": devices.iter().map(|device| &*device.name).collect::<Vec<_>>(),
             "devices": devices.iter().map(listed_device).collect::<Vec<_>>(),
+            "nodes": nodes::nodes().iter().map(listed_node).collect::<Vec<_>>(),
         }));
     }
     let mut grid = Grid::new(["model", "parameters", "10¹² operations a sample", "layers"]);
@@ -258,10 +261,21 @@ pub(super) fn list(
         grid.push([&*device.name, &half, &single, &memory, &bandwidth, &near, &far]);
     }
     terminal.grid(&grid)?;
+    let designs: Vec<&str> = nodes::nodes().iter().map(|node| node.name).collect();
+    terminal.note(&format!("node designs (`--node`): {}", designs.join(", ")));
     terminal.note(
         "files describe others: `--model FILE`, `--hardware FILE`; see examples/planner and docs/planner.md",
     );
     Ok(())
+}
+
+fn listed_node(node: &Node) -> Value {
+    json!({
+        "node": node.name,
+        "device_type": node.device_type,
+        "per_node": node.per_node,
+        "network_gb_per_s": node.network_gb_per_s,
+    })
 }
 
 fn listed_model(model: &Model) -> Value {
