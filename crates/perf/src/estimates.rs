@@ -9,7 +9,7 @@ use wharf_core::Plan;
 
 use crate::profile::{Locality, Profile};
 use wharf_planner::calibration::{Calibration, Run};
-use wharf_planner::{Degrees, Framework, Gang, Hardware, Model, Options, families, plans};
+use wharf_planner::{Degrees, Gang, Hardware, Model, Options, families, plans};
 
 /// Numbers of devices that are looked at one by one; beyond them powers of two only.
 const EACH_MAX: u32 = 64;
@@ -62,7 +62,6 @@ struct Row {
 struct Known {
     model: Model,
     hardware: Hardware,
-    options: Options,
     /// By [`slot`].
     cells: Vec<OnceLock<Expected>>,
     /// What was measured of the family on the type.
@@ -128,20 +127,12 @@ impl Estimates {
                 Known {
                     model,
                     hardware: Hardware { memory_gib, ..hardware },
-                    options: self.options(),
                     cells,
                     calibration: OnceLock::new(),
                 }
             });
         let (model, device_type) = (model.into(), device_type.into());
         Row { model, batch, device_type, per_node, known, next: OnceLock::new() }
-    }
-
-    /// Training as `wharf plan` takes it to be: with a profile by a compiled program, which profiles are measured with.
-    fn options(&self) -> Options {
-        let has_none = self.profile.all_entries().next().is_none() && self.profile.cells().is_none();
-        let framework = if has_none { Framework::Megatron } else { Framework::Jax };
-        Options { framework, ..Options::default() }
     }
 
     /// What was measured of a family on a type, against what would have been expected.
@@ -175,7 +166,7 @@ impl Known {
         let cell = self.cells.get(slot(devices)?)?;
         Some(*cell.get_or_init(|| {
             let gang = Gang { devices, per_node: per_node.min(devices) };
-            let found = plans(&self.model, &self.hardware, gang, batch, self.options).unwrap_or_default();
+            let found = plans(&self.model, &self.hardware, gang, batch, Options::usual()).unwrap_or_default();
             let fitting = || found.iter().filter(|plan| plan.is_fitting);
             let speed = |time_s: f64| if time_s > 0.0 { 1.0 / time_s } else { 0.0 };
             let is_plain = |degrees: Degrees| (degrees.pipeline, degrees.tensor, degrees.expert) == (1, 1, 1);

@@ -99,6 +99,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// What is trained with where nothing else is known: Megatron-LM.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self { framework: Framework::Megatron, ..Self::default() }
+    }
+
     /// The same with what is usual on such devices where nothing is given. On devices with products of 8 bits (from 2022 on) frameworks
     /// fuse attention, and Megatron-LM shares sequences within layers and overlaps all traffic that it can; DDP, FSDP and DeepSpeed overlap
     /// the reduction of gradients everywhere.
