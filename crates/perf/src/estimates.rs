@@ -166,8 +166,7 @@ impl Known {
         let cell = self.cells.get(slot(devices)?)?;
         Some(*cell.get_or_init(|| {
             let gang = Gang { devices, per_node: per_node.min(devices) };
-            let found =
-                plans(&self.model, &self.hardware, gang, batch, Options::default()).unwrap_or_default();
+            let found = plans(&self.model, &self.hardware, gang, batch, Options::usual()).unwrap_or_default();
             let fitting = || found.iter().filter(|plan| plan.is_fitting);
             let speed = |time_s: f64| if time_s > 0.0 { 1.0 / time_s } else { 0.0 };
             let is_plain = |degrees: Degrees| (degrees.pipeline, degrees.tensor, degrees.expert) == (1, 1, 1);

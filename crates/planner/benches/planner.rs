@@ -1,4 +1,5 @@
-//! How long planning takes: one model on 64 devices of one type, every built-in type on 1 to 1,024 devices, and a model of 4,000 layers.
+//! How long planning takes: one model on 64 devices of one type, every built-in type on 1 to 1,024 devices,
+//! a large model on 16,384 devices, and a model of 4,000 layers.
 //!
 //! `cargo bench -p wharf-planner --bench planner`
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -14,7 +15,7 @@ const ROUNDS: u32 = 5;
 
 fn one(model: &Model, hardware: &Hardware, devices: u32) -> usize {
     let gang = Gang { devices, per_node: devices.min(8) };
-    plans(model, hardware, gang, 1024, Options::default()).unwrap().len()
+    plans(model, hardware, gang, devices.max(1024), Options::usual()).unwrap().len()
 }
 
 fn main() {
@@ -31,6 +32,11 @@ fn main() {
             types.iter().flat_map(|hardware| (0..=10).map(|power| one(&model, hardware, 1 << power))).sum();
         println!("  7 types x 1 to 1,024 devices: {all} plans in {:.1?}", began.elapsed());
     }
+    let large = families::find("gpt-175b").unwrap();
+    let hardware = Hardware::builtin("h100").unwrap();
+    let began = Instant::now();
+    let found = one(&large, &hardware, 16_384);
+    println!("gpt-175b on 16,384 x h100: {found} plans in {:.1?}", began.elapsed());
     let mut deep = families::find("gpt-2.6b").unwrap();
     deep.layers = deep.layers.iter().copied().cycle().take(4000).collect();
     let hardware = Hardware::builtin("h100").unwrap();

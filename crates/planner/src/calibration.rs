@@ -15,6 +15,11 @@ const UNLIKE: [f64; 3] = [2.0, 0.3, 0.5];
 /// Another number of nodes for the same number of devices.
 const UNLIKE_SHAPE: f64 = 0.5;
 
+/// Errors that differ by less than this are alike.
+const WORSE: f64 = 1.1;
+/// From so many runs on, leaving each out in turn decides whether they correct.
+const JUDGED_RUNS: usize = 8;
+
 /// A run, as far as speed goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -99,15 +104,35 @@ impl Calibration {
     pub fn correction(&self, run: &Run) -> Correction {
         let key = (run.family.clone(), run.device_type.clone());
         let Some(known) = self.0.get(&key).filter(|known| !known.is_empty()) else { return Correction::NONE };
-        let weighted = || known.iter().map(|(other, off)| (run.likeness(other), *off));
-        let weight: f64 = PRIOR_WEIGHT + weighted().map(|(likeness, _)| likeness).sum::<f64>();
-        let mean = weighted().map(|(likeness, off)| likeness * off).sum::<f64>() / weight;
-        let spread = |off: f64| (off - mean) * (off - mean);
-        let variance = PRIOR_WEIGHT * PRIOR_SPREAD * PRIOR_SPREAD
-            + weighted().map(|(likeness, off)| likeness * spread(off)).sum::<f64>();
-        let runs = u32::try_from(known.len()).unwrap_or(u32::MAX);
-        Correction { factor: mean.exp(), error: (variance / weight).sqrt().exp_m1(), runs }
+        let found = correction(run, known, None);
+        if is_better(known) { found } else { Correction { factor: 1.0, ..found } }
     }
+}
+
+/// Whether corrections by all others are nearer than estimates alone, for runs of which each is left out in turn. Too few tell nothing: a
+/// correction by them is cautious in itself.
+fn is_better(known: &[Measured]) -> bool {
+    if known.len() < JUDGED_RUNS {
+        return true;
+    }
+    let left_out = |(index, (run, off)): (usize, &Measured)| {
+        (off - correction(run, known, Some(index)).factor.ln()).abs()
+    };
+    let corrected: f64 = known.iter().enumerate().map(left_out).sum();
+    corrected <= WORSE * known.iter().map(|(_, off)| off.abs()).sum::<f64>()
+}
+
+/// What runs say of an estimate, but for one of them.
+fn correction(run: &Run, known: &[Measured], without: Option<usize>) -> Correction {
+    let others = || known.iter().enumerate().filter(|(index, _)| Some(*index) != without);
+    let weighted = || others().map(|(_, (other, off))| (run.likeness(other), *off));
+    let weight: f64 = PRIOR_WEIGHT + weighted().map(|(likeness, _)| likeness).sum::<f64>();
+    let mean = weighted().map(|(likeness, off)| likeness * off).sum::<f64>() / weight;
+    let spread = |off: f64| (off - mean) * (off - mean);
+    let variance = PRIOR_WEIGHT * PRIOR_SPREAD * PRIOR_SPREAD
+        + weighted().map(|(likeness, off)| likeness * spread(off)).sum::<f64>();
+    let runs = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    Correction { factor: mean.exp(), error: (variance / weight).sqrt().exp_m1(), runs }
 }
 
 #[cfg(test)]

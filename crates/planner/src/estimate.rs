@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::hardware::Hardware;
 use crate::layers::LayerTimes;
 use crate::links::Group;
-use crate::memory::Rows;
+use crate::memory::{Memory, Rows};
 use crate::model::{Kind, Layer, Model, Precision};
-use crate::options::Options;
+use crate::options::{Options, Recompute};
 use crate::split::split;
 
 /// What products of matrices reach of the peak; what keeps them from it is counted as traffic.
@@ -22,6 +22,10 @@ const NORMALISATION_SUMS: f64 = 25.0;
 const NORMALISATION_BYTES: f64 = 1024.0;
 /// What replicas sum of each parameter's gradient: in 32 bits, with what stays idle meanwhile.
 const GRADIENT_BYTES: f64 = 10.0;
+
+/// How far off estimates are in four of five cases: on one node and on several with operators known, as judged on types of which
+/// measurements were at hand; and otherwise.
+pub(crate) const SPREADS: [f64; 3] = [0.10, 0.18, 0.25];
 
 /// What products of a kind reach of a device's peak with numbers of a precision.
 #[must_use]
@@ -41,6 +45,8 @@ pub struct Degrees {
     pub data: u32,
     /// Devices that share every layer.
     pub tensor: u32,
+    /// Devices that share the tokens of every sequence.
+    pub context: u32,
     /// Over how many replicas the experts are shared out; 1 where each has all.
     pub expert: u32,
 }
@@ -49,7 +55,12 @@ impl Degrees {
     /// Devices.
     #[must_use]
     pub fn devices(self) -> u32 {
-        self.pipeline * self.data * self.tensor
+        self.pipeline * self.stage()
+    }
+
+    /// Devices of a stage.
+    pub(crate) fn stage(self) -> u32 {
+        self.data * self.tensor * self.context
     }
 }
 
@@ -62,6 +73,8 @@ pub struct Parts {
     pub tensor_s: f64,
     /// Tokens to their experts and back.
     pub expert_s: f64,
+    /// Keys and values of sequences that devices share, as far as nothing is computed meanwhile.
+    pub context_s: f64,
     /// Replicas, summing up gradients or statistics and gathering parameters: as far as nothing is computed meanwhile.
     pub data_s: f64,
     /// Between stages.
@@ -73,10 +86,11 @@ pub struct Parts {
 }
 
 impl Parts {
-    fn sum_s(&self) -> f64 {
+    pub(crate) fn sum_s(&self) -> f64 {
         self.compute_s
             + self.tensor_s
             + self.expert_s
+            + self.context_s
             + self.data_s
             + self.pipeline_s
             + self.bubble_s
@@ -99,8 +113,20 @@ pub struct Estimate {
     pub parts: Parts,
     /// What the fullest device needs.
     pub memory_gib: f64,
+    /// Of what that is made up.
+    pub memory: Memory,
     /// Whether a device has that.
     pub is_fitting: bool,
+    /// How far off such estimates are in four of five cases: 0.1 means a tenth.
+    pub spread: f64,
+}
+
+impl Estimate {
+    /// Between which times an iteration is in four of five cases.
+    #[must_use]
+    pub fn interval_s(&self) -> (f64, f64) {
+        (self.iteration_s * (1.0 - self.spread), self.iteration_s * (1.0 + self.spread))
+    }
 }
 
 /// A gang: devices of one type, so many on each node.
@@ -120,6 +146,8 @@ pub(crate) struct Question<'a> {
     pub(crate) gang: Gang,
     pub(crate) batch: u32,
     pub(crate) options: Options,
+    /// The layers of each stage, where the user decides.
+    pub(crate) cuts: Option<&'a [Range<usize>]>,
     /// The model's layers.
     pub(crate) rows: &'a Rows,
     /// What the model's layers were measured to take on such devices.
@@ -136,7 +164,7 @@ struct Cost {
 }
 
 impl Cost {
-    fn sum_s(&self) -> f64 {
+    pub(crate) fn sum_s(&self) -> f64 {
         self.compute_s + self.tensor_s + self.expert_s + self.data_s
     }
 }
@@ -165,35 +193,52 @@ pub(crate) struct Way<'a> {
 
 impl Way<'_> {
     fn estimate(&self) -> Option<Estimate> {
+        let Question { model, options, times, .. } = *self.question;
+        if let (Some(shape), Some(host), None) = (&model.shape, options.framework.host(), times) {
+            return self.eager(shape, host);
+        }
         let layers = &self.question.model.layers;
         let costs: Vec<Cost> = layers.iter().map(|layer| self.cost(layer)).collect();
         let weights: Vec<f64> = costs.iter().map(Cost::sum_s).collect();
         let count = self.degrees.pipeline as usize;
         let limit_gib = self.question.hardware.memory_gib * self.question.options.memory_share;
-        let fitting = split(&weights, count, |stage, range| self.memory_gib(stage, range) <= limit_gib);
+        let fitting = match self.question.cuts {
+            Some(cuts) => Some(cuts.to_vec()).filter(|cuts| self.fits(cuts, limit_gib)),
+            None => split(&weights, count, |stage, range| self.memory_gib(stage, range) <= limit_gib),
+        };
         let is_fitting = fitting.is_some();
-        let stages = fitting.or_else(|| split(&weights, count, |_, _| true))?;
-        let memory = stages.iter().enumerate().map(|(stage, range)| self.memory_gib(stage, range));
-        let memory_gib = memory.fold(0.0, f64::max);
+        let cuts = || self.question.cuts.map(<[Range<usize>]>::to_vec);
+        let stages = fitting.or_else(cuts).or_else(|| split(&weights, count, |_, _| true))?;
+        if stages.len() != count {
+            return None;
+        }
+        let memory = stages.iter().enumerate().map(|(stage, range)| self.memory(stage, range));
+        let memory = memory.max_by(|one, two| one.sum_gib().total_cmp(&two.sum_gib())).unwrap_or_default();
         let parts = self.parts(&costs, &stages);
         Some(Estimate {
             degrees: self.degrees,
             microbatches: self.microbatches,
             iteration_s: parts.sum_s(),
             parts,
-            memory_gib,
+            memory_gib: memory.sum_gib(),
+            memory,
             is_fitting,
+            spread: SPREADS[2],
             stages,
         })
     }
 
-    fn group(&self, size: u32, stride: u32) -> Group {
+    fn fits(&self, cuts: &[Range<usize>], limit_gib: f64) -> bool {
+        cuts.iter().enumerate().all(|(stage, range)| self.memory_gib(stage, range) <= limit_gib)
+    }
+
+    pub(crate) fn group(&self, size: u32, stride: u32) -> Group {
         Group { size, stride, per_node: self.question.gang.per_node }
     }
 
     /// Forward passes whose time a training step has: the backward pass takes two, and another where it computes again.
     fn passes(&self) -> f64 {
-        if self.question.options.is_recomputing { 4.0 } else { 3.0 }
+        if self.question.options.recompute == Recompute::Full { 4.0 } else { 3.0 }
     }
 
     /// What a device needs of its time while no more than so many of its node work.
@@ -222,10 +267,7 @@ impl Way<'_> {
         }
         let (shared, passes) = (f64::from(tensor), self.passes());
         let bandwidth = hardware.memory_gb_per_s * 1e9;
-        let peak = match model.precision {
-            Precision::Half => hardware.half_tflops,
-            Precision::Single => hardware.single_tflops,
-        };
+        let peak = hardware.tflops(model.precision);
         let tflops = peak * product_share(model.kind, model.precision, hardware.is_rounding);
         let busy_s = passes * layer.flop * self.samples / shared / (tflops * 1e12)
             + passes * TRAFFIC_SHARE * layer.traffic_bytes * self.samples / shared / bandwidth
@@ -277,6 +319,7 @@ impl Way<'_> {
             compute_s: part(|cost| cost.compute_s),
             tensor_s: part(|cost| cost.tensor_s),
             expert_s: part(|cost| cost.expert_s),
+            context_s: 0.0,
             data_s: part(|cost| cost.data_s) + sum_s - self.hidden_s(sum_s, times[slowest], own.len()),
             pipeline_s: 2.0 * send_s * (rounds - 1.0 + (stages.len() - 1) as f64),
             bubble_s: times.iter().sum::<f64>() - times[slowest],
@@ -287,7 +330,7 @@ impl Way<'_> {
     /// What of the sums of gradients continues while the last microbatch's backward pass does: all but those of the first layer, which come when
     /// there is nothing left to compute, and no more than that pass takes.
     fn hidden_s(&self, sum_s: f64, stage_s: f64, layers: usize) -> f64 {
-        if !self.question.options.is_overlapping || layers == 0 {
+        if !self.question.options.is_overlapping() || layers == 0 {
             return 0.0;
         }
         let backward_s = stage_s * (self.passes() - 1.0) / self.passes();
@@ -330,8 +373,8 @@ impl Way<'_> {
         let Question { model, hardware, options, .. } = *self.question;
         let Degrees { data, tensor, expert, .. } = self.degrees;
         let bytes = match model.precision {
-            Precision::Half => GRADIENT_BYTES,
             Precision::Single => 4.0,
+            _ => GRADIENT_BYTES,
         };
         let shares = |replicas: f64| if options.zero > 0 { replicas } else { 1.0 };
         let (replicas, owners) = (f64::from(data), f64::from(expert));

@@ -43,14 +43,67 @@ pub struct Transformer {
     pub is_tied: bool,
 }
 
-/// A mixture of experts: every second layer has them, a token goes to two.
+/// Experts of some layers of a transformer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Experts {
+    /// Of a layer.
+    pub number: u32,
+    /// To how many of them a token goes.
+    pub chosen: u32,
+    /// Every so many layers has experts.
+    pub every: u32,
+    /// Tokens that are shared out at a time.
+    pub group: u32,
+}
+
+/// What decides the operators of a transformer's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sizes.
+    pub base: Transformer,
+    /// Experts of the layers that have some.
+    pub experts: Option<Experts>,
+    /// Whether a token sees only those before it.
+    pub is_causal: bool,
+    /// Whether weights stay as they are and only adapters beside them are trained.
+    pub is_frozen: bool,
+}
+
+impl Shape {
+    /// Matrices of the first half of the perceptron.
+    pub(crate) fn gates(&self) -> f64 {
+        if self.base.is_gated { 2.0 } else { 1.0 }
+    }
+
+    /// The architecture with sequences of so many tokens.
+    pub(crate) fn with_tokens(&self, tokens: u32) -> Architecture {
+        let base = Transformer { tokens, ..self.base };
+        match self.experts {
+            None => Architecture::Transformer(base),
+            Some(Experts { number, chosen, every, group }) => {
+                Architecture::Mixture(Mixture { base, experts: number, chosen, every, group })
+            }
+        }
+    }
+
+    /// Perceptrons that a token goes through.
+    pub(crate) fn routed(&self) -> f64 {
+        self.experts.map_or(1.0, |experts| f64::from(experts.chosen))
+    }
+}
+
+/// A mixture of experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mixture {
     /// The rest of it.
     pub base: Transformer,
     /// Experts of a layer.
     pub experts: u32,
-    /// Tokens that are shared out among experts at a time.
+    /// To how many of them a token goes.
+    pub chosen: u32,
+    /// Every so many layers has experts.
+    pub every: u32,
+    /// Tokens that are shared out among experts at a time; 0 where they are sorted instead.
     pub group: u32,
 }
 
@@ -120,6 +173,13 @@ impl Transformer {
             splits: self.key_heads,
             experts: 0,
             state_bytes: Precision::Half.state_bytes(),
+            shape: Some(Shape {
+                base: *self,
+                experts: None,
+                is_causal: !matches!(family, "bert" | "vit"),
+                is_frozen: false,
+            }),
+            trained: 1.0,
             measured: BTreeMap::new(),
         }
     }
@@ -131,17 +191,23 @@ impl Mixture {
         let mut layers = vec![base.layer(); base.layers as usize];
         let [hidden, inner, tokens] = [base.hidden, base.inner, base.tokens].map(f64::from);
         let [experts, group] = [self.experts, self.group].map(f64::from);
-        let perceptron = 2.0 * hidden * inner;
-        for layer in layers.iter_mut().skip(1).step_by(2) {
-            // A second expert, the choice of both, and the products that give tokens to experts and take them back.
-            layer.flop += tokens * (2.0 * perceptron + 2.0 * hidden * experts + 8.0 * group * hidden);
+        let perceptron = if base.is_gated { 3.0 } else { 2.0 } * hidden * inner;
+        let every = self.every.max(1) as usize;
+        let more = f64::from(self.chosen) - 1.0;
+        for layer in layers.iter_mut().skip(every - 1).step_by(every) {
+            // Further experts, the choice of all, and the products that give tokens to experts and take them back.
+            layer.flop += tokens * (2.0 * more * perceptron + 2.0 * hidden * experts + 8.0 * group * hidden);
             layer.traffic_bytes += 8.0 * tokens * inner + 24.0 * tokens * group;
             layer.working_bytes += 16.0 * tokens * group + 4.0 * tokens * inner;
             layer.parameters -= perceptron;
             layer.expert_parameters = experts * perceptron;
-            layer.exchanged_bytes = 2.0 * layer.output_bytes;
+            layer.exchanged_bytes = f64::from(self.chosen) * layer.output_bytes;
         }
-        Model { experts: self.experts, state_bytes: EXPERT_STATE, ..base.model_of(layers, name, family) }
+        let model = base.model_of(layers, name, family);
+        let experts =
+            Some(Experts { number: self.experts, chosen: self.chosen, every: self.every, group: self.group });
+        let shape = model.shape.map(|shape| Shape { experts, ..shape });
+        Model { experts: self.experts, state_bytes: EXPERT_STATE, shape, ..model }
     }
 }
 
@@ -199,6 +265,8 @@ impl WideResNet {
             splits: self.channels,
             experts: 0,
             state_bytes: Precision::Single.state_bytes(),
+            shape: None,
+            trained: 1.0,
             measured: BTreeMap::new(),
         }
     }
@@ -288,7 +356,7 @@ const fn mixture(hidden: u32, layers: u32, experts: u32) -> Architecture {
         is_gated: false,
         is_tied: true,
     };
-    Architecture::Mixture(Mixture { base, experts, group: 2048 })
+    Architecture::Mixture(Mixture { base, experts, chosen: 2, every: 2, group: 2048 })
 }
 
 const fn wide(depth: u32, channels: u32, width: u32) -> Architecture {

@@ -41,6 +41,23 @@ pub struct Links {
 pub struct Rings([Option<Link>; 8]);
 
 impl Rings {
+    /// Rings on a switch whose links have so much, as NCCL's all-reduce on A100 with NVSwitch was measured (busbw of nccl-tests, 1 MB to 1 GB;
+    /// 2, 4 and 8 devices): small rings reach less of the link, and a message takes longer the more devices it passes.
+    pub(crate) fn switched(link_gb_per_s: f64) -> Self {
+        let mut rings = Self::default();
+        for (at, ring) in rings.0.iter_mut().enumerate() {
+            let size = f64::from(2_u32 << at);
+            let gb_per_s = 1.06 * link_gb_per_s * size / (size + 0.4);
+            *ring = Some(Link { gb_per_s, latency_s: (30e-6 + 7e-6 * size.min(16.0)) / size.log2() });
+        }
+        rings
+    }
+
+    /// The same with links of other bandwidth.
+    pub(crate) fn faster(self, factor: f64) -> Self {
+        Self(self.0.map(|ring| ring.map(|link| Link { gb_per_s: link.gb_per_s * factor, ..link })))
+    }
+
     fn at(size: usize) -> Option<usize> {
         (size >= 2 && size.is_power_of_two()).then(|| size.ilog2() as usize - 1)
     }

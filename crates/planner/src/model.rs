@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::families::Shape;
 use crate::layers::{LayerTimes, Part};
 
 /// What a model computes with.
@@ -12,6 +13,10 @@ pub enum Precision {
     Half,
     /// 32 bits.
     Single,
+    /// Products of 8 bits, everything else of 16.
+    Fp8,
+    /// Products of 4 bits, everything else of 16.
+    Fp4,
 }
 
 impl Precision {
@@ -19,8 +24,40 @@ impl Precision {
     #[must_use]
     pub fn bytes(self) -> f64 {
         match self {
-            Self::Half => 2.0,
             Self::Single => 4.0,
+            Self::Half | Self::Fp8 | Self::Fp4 => 2.0,
+        }
+    }
+
+    /// All of them by the names that files and command lines have.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("fp32", Self::Single),
+        ("tf32", Self::Single),
+        ("bf16", Self::Half),
+        ("fp16", Self::Half),
+        ("fp8", Self::Fp8),
+        ("fp4", Self::Fp4),
+    ];
+
+    /// Bytes of what products multiply.
+    #[must_use]
+    pub fn operand_bytes(self) -> f64 {
+        match self {
+            Self::Single => 4.0,
+            Self::Half => 2.0,
+            Self::Fp8 => 1.0,
+            Self::Fp4 => 0.5,
+        }
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Half => "bf16",
+            Self::Single => "fp32",
+            Self::Fp8 => "fp8",
+            Self::Fp4 => "fp4",
         }
     }
 
@@ -29,8 +66,8 @@ impl Precision {
     #[must_use]
     pub fn state_bytes(self) -> f64 {
         match self {
-            Self::Half => 18.0,
             Self::Single => 16.0,
+            Self::Half | Self::Fp8 | Self::Fp4 => 18.0,
         }
     }
 }
@@ -91,6 +128,10 @@ pub struct Model {
     pub experts: u32,
     /// Bytes of parameters, gradients and optimizer for each parameter.
     pub state_bytes: f64,
+    /// Its operators, where it is a transformer.
+    pub shape: Option<Shape>,
+    /// Share of its parameters that training changes: less than 1 with adapters (LoRA).
+    pub trained: f64,
     /// What its parts were measured to take, by device type.
     pub measured: BTreeMap<Arc<str>, LayerTimes>,
 }
@@ -116,6 +157,27 @@ impl Model {
             }
             (self.precision, self.state_bytes) = (precision, precision.state_bytes());
         }
+        self
+    }
+
+    /// Tokens of a sample, where it has such.
+    #[must_use]
+    pub fn tokens(&self) -> Option<f64> {
+        self.shape.map(|shape| f64::from(shape.base.tokens))
+    }
+
+    /// The same model with sequences of another length; none where it has no sequences.
+    #[must_use]
+    pub fn with_tokens(&self, tokens: u32) -> Option<Self> {
+        let model = self.shape?.with_tokens(tokens).model(&self.name, &self.family);
+        Some(Self { state_bytes: self.state_bytes, ..model.in_precision(self.precision) })
+    }
+
+    /// The same model with only so many parameters trained, in adapters beside frozen weights (LoRA).
+    #[must_use]
+    pub fn with_adapters(mut self, parameters: f64) -> Self {
+        self.trained = (parameters / self.parameters()).min(1.0);
+        self.shape = self.shape.map(|shape| crate::families::Shape { is_frozen: true, ..shape });
         self
     }
 

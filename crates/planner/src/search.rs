@@ -1,6 +1,7 @@
 //! All ways to split a model over a gang, and the best of them.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::estimate::{Degrees, Estimate, Gang, Question};
 use crate::hardware::Hardware;
@@ -14,6 +15,9 @@ const MICROBATCHES_MAX: u32 = 1024;
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
+    /// What is fixed cannot be.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
     /// There is nothing to compute, or nothing to compute it on.
     #[error("{what} must be at least 1")]
     Nothing {
@@ -39,6 +43,125 @@ pub enum PlanError {
     },
 }
 
+/// Degrees that cannot be together, and what could be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// The product of the degrees is not the number of devices.
+    #[error("{degrees} need {product} devices or a multiple, and there are {devices}; {valid}")]
+    Devices {
+        /// As the user gave them.
+        degrees: String,
+        /// Their product.
+        product: u64,
+        /// Devices.
+        devices: u32,
+        /// What would be valid.
+        valid: String,
+    },
+    /// Something cannot be split into so many equal parts.
+    #[error("{name}={value} does not divide {number} {what}; valid are {}", list(.valid))]
+    Parts {
+        /// The degree.
+        name: &'static str,
+        /// Its value.
+        value: u32,
+        /// How many there are.
+        number: u32,
+        /// Of what.
+        what: &'static str,
+        /// Values that do.
+        valid: Vec<u32>,
+    },
+    /// There are fewer layers than stages.
+    #[error(
+        "{name}={value} needs {value} layers for each of {per} stages, and there are {layers} layers; at most {name}={most}"
+    )]
+    Layers {
+        /// The degree.
+        name: &'static str,
+        /// Its value.
+        value: u32,
+        /// Stages that have so many each; 1 for the stages themselves.
+        per: u32,
+        /// Layers.
+        layers: u32,
+        /// The largest value.
+        most: u32,
+    },
+    /// Interleaved stages take microbatches in rounds.
+    #[error(
+        "vp={chunks} takes microbatches in rounds of pp={pipeline}, and no number of microbatches of {samples} samples is a multiple; use vp=1, or samples that are"
+    )]
+    Rounds {
+        /// Chunks.
+        chunks: u32,
+        /// Stages.
+        pipeline: u32,
+        /// Samples of a replica.
+        samples: u32,
+    },
+}
+
+fn list(values: &[u32]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Why the degrees that are fixed cannot be; none where each alone and all together can.
+fn contradiction(question: &Question<'_>) -> Option<Contradiction> {
+    let Question { model, gang, batch, options, .. } = *question;
+    let fixed = options.fixed;
+    let given = [("tp", fixed.tensor), ("pp", fixed.pipeline), ("dp", fixed.data), ("cp", fixed.context)];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let product: u64 = given.clone().map(|(_, value)| u64::from(value)).product();
+    let is_whole = given.clone().count() == 4
+        || (fixed.tensor.is_some() && fixed.pipeline.is_some() && fixed.data.is_some());
+    let devices = u64::from(gang.devices);
+    if product == 0 || !devices.is_multiple_of(product) || (is_whole && product != devices) {
+        let degrees = given.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+        let others = product / u64::from(fixed.data.unwrap_or(1).max(1));
+        let valid = if others > 0 && devices.is_multiple_of(others) {
+            format!("dp={} would use them", devices / others)
+        } else {
+            format!("degrees divide {devices}: {}", list(&divisors(gang.devices)))
+        };
+        return Some(Contradiction::Devices { degrees, product, devices: gang.devices, valid });
+    }
+    let part = |name, value: Option<u32>, number: u32, what| {
+        let value = value.filter(|value| *value == 0 || !number.is_multiple_of(*value))?;
+        Some(Contradiction::Parts { name, value, number, what, valid: divisors(number) })
+    };
+    let layers = stages_max(question);
+    let tokens = model.shape.as_ref().map_or(1, |shape| shape.base.tokens);
+    let too_deep = fixed.pipeline.filter(|pipeline| *pipeline > layers);
+    part("tp", fixed.tensor, parts(question), "heads")
+        .or_else(|| part("cp", fixed.context, tokens, "tokens of a sequence"))
+        .or_else(|| part("ep", fixed.expert.filter(|expert| *expert > 1), model.experts, "experts"))
+        .or_else(|| {
+            Some(Contradiction::Layers { name: "pp", value: too_deep?, per: 1, layers, most: layers })
+        })
+        .or_else(|| part("dp", fixed.data, batch, "samples"))
+        .or_else(|| {
+            let replica = batch / fixed.data?.max(1);
+            part("mb", fixed.samples, replica, "samples of a replica")
+        })
+        .or_else(|| {
+            let (chunks, pipeline) = (options.chunks, fixed.pipeline.filter(|_| options.chunks > 1)?);
+            if layers / pipeline < chunks {
+                let most = layers / pipeline;
+                return Some(Contradiction::Layers {
+                    name: "vp",
+                    value: chunks,
+                    per: pipeline,
+                    layers,
+                    most,
+                });
+            }
+            let samples = batch / fixed.data?.max(1);
+            let counts = samples / fixed.samples.unwrap_or(1).max(1);
+            (!counts.is_multiple_of(pipeline)).then_some(Contradiction::Rounds { chunks, pipeline, samples })
+        })
+}
+
 /// Plans of a model on a gang, the best first: those that fit by their time, then the others by how much memory they need.
 ///
 /// # Errors
@@ -50,6 +173,21 @@ pub fn plans(
     batch: u32,
     options: Options,
 ) -> Result<Vec<Estimate>, PlanError> {
+    plans_cut(model, hardware, gang, batch, options, None)
+}
+
+/// The same with the layers of each stage decided.
+///
+/// # Errors
+/// [`PlanError`] where there is no way at all.
+pub fn plans_cut(
+    model: &Model,
+    hardware: &Hardware,
+    gang: Gang,
+    batch: u32,
+    options: Options,
+    cuts: Option<&[Range<usize>]>,
+) -> Result<Vec<Estimate>, PlanError> {
     for (what, value) in [
         ("the number of samples", batch),
         ("the number of devices", gang.devices),
@@ -60,9 +198,13 @@ pub fn plans(
             return Err(PlanError::Nothing { what });
         }
     }
+    let options = options.resolved(hardware);
     let times = model.measured.get(&hardware.name);
     let rows = Rows::of(&model.layers);
-    let question = Question { model, hardware, gang, batch, options, rows: &rows, times };
+    let question = Question { model, hardware, gang, batch, options, cuts, rows: &rows, times };
+    if let Some(contradiction) = contradiction(&question) {
+        return Err(contradiction.into());
+    }
     let mut found: Vec<Estimate> =
         degrees(&question).into_iter().filter_map(|degrees| best(&question, degrees)).collect();
     if found.is_empty() {
@@ -89,14 +231,16 @@ fn order(one: &Estimate, other: &Estimate) -> Ordering {
 fn best(question: &Question<'_>, degrees: Degrees) -> Option<Estimate> {
     let per_replica = question.batch.checked_div(degrees.data)?;
     let estimate = |microbatches| question.estimate(degrees, microbatches);
-    match question.options.microbatches {
-        Some(microbatches) => estimate(microbatches),
-        None => powers(per_replica.min(MICROBATCHES_MAX)).filter_map(estimate).min_by(order),
+    match (question.options.microbatches, question.options.fixed.samples) {
+        (Some(microbatches), _) => estimate(microbatches),
+        (None, Some(samples)) => {
+            estimate(per_replica.checked_div(samples).filter(|count| count * samples == per_replica)?)
+        }
+        (None, None) => {
+            let counts = divisors(per_replica).into_iter().filter(|count| *count <= MICROBATCHES_MAX);
+            counts.filter_map(estimate).min_by(order)
+        }
     }
-}
-
-fn powers(most: u32) -> impl Iterator<Item = u32> {
-    (0..u32::BITS).map(|power| 1_u32 << power).take_while(move |value| *value <= most)
 }
 
 /// All divisors, the smallest first.
@@ -110,8 +254,19 @@ fn divisors(of: u32) -> Vec<u32> {
 fn can_share(question: &Question<'_>, tensor: u32) -> bool {
     let Question { model, gang, options, .. } = *question;
     let on_node = gang.per_node.min(gang.devices);
-    model.splits.is_multiple_of(tensor)
-        && (options.is_tensor_between_nodes || tensor <= on_node && on_node.is_multiple_of(tensor))
+    let is_between_nodes = options.is_tensor_between_nodes || options.fixed.tensor == Some(tensor);
+    parts(question).is_multiple_of(tensor)
+        && (is_between_nodes || tensor <= on_node && on_node.is_multiple_of(tensor))
+        && (tensor <= model.splits || options.fixed.tensor.is_some())
+}
+
+/// Equal parts that a layer can be split into: heads of keys can be copied, those of queries cannot.
+fn parts(question: &Question<'_>) -> u32 {
+    let Question { model, options, .. } = *question;
+    match (&model.shape, options.framework.host()) {
+        (Some(shape), Some(_)) => shape.base.heads,
+        _ => model.splits,
+    }
 }
 
 /// Stages that there can be at most.
@@ -119,22 +274,55 @@ fn stages_max(question: &Question<'_>) -> u32 {
     u32::try_from(question.model.layers.len()).unwrap_or(u32::MAX)
 }
 
+/// Whether a degree may have a value.
+fn may(fixed: Option<u32>) -> impl Fn(&u32) -> bool {
+    move |value| fixed.is_none_or(|fixed| fixed == *value)
+}
+
 /// All ways to split over all devices.
 fn degrees(question: &Question<'_>) -> Vec<Degrees> {
-    let Question { model, gang, .. } = *question;
+    let Question { gang, options, .. } = *question;
+    let fixed = options.fixed;
+    let context = fixed.context.unwrap_or(1);
     let mut found = Vec::new();
-    let most = stages_max(question);
-    for pipeline in divisors(gang.devices).into_iter().filter(|pipeline| *pipeline <= most) {
-        let each = gang.devices / pipeline;
-        for tensor in divisors(each).into_iter().filter(|tensor| can_share(question, *tensor)) {
+    if context == 0 || !gang.devices.is_multiple_of(context) {
+        return found;
+    }
+    let (most, rest) = (stages_max(question), gang.devices / context);
+    for pipeline in
+        divisors(rest).into_iter().filter(|pipeline| *pipeline <= most).filter(may(fixed.pipeline))
+    {
+        let each = rest / pipeline;
+        let shares = divisors(each).into_iter().filter(|tensor| can_share(question, *tensor));
+        for tensor in shares.filter(may(fixed.tensor)) {
             let data = each / tensor;
-            found.push(Degrees { pipeline, data, tensor, expert: 1 });
-            if data > 1 && model.experts > 0 && model.experts.is_multiple_of(data) {
-                found.push(Degrees { pipeline, data, tensor, expert: data });
+            if may(fixed.data)(&data) {
+                let experts = experts(question, data);
+                found.extend(experts.into_iter().map(|expert| Degrees {
+                    pipeline,
+                    data,
+                    tensor,
+                    context,
+                    expert,
+                }));
             }
         }
     }
     found
+}
+
+/// Over how many of so many replicas experts can be shared out.
+fn experts(question: &Question<'_>, data: u32) -> Vec<u32> {
+    let Question { model, options, .. } = *question;
+    let can = |expert: &u32| {
+        *expert == 1
+            || model.experts > 0 && model.experts.is_multiple_of(*expert) && data.is_multiple_of(*expert)
+    };
+    match options.fixed.expert {
+        Some(expert) => [expert].into_iter().filter(can).collect(),
+        None if data > 1 => [1, data].into_iter().filter(can).collect(),
+        None => vec![1],
+    }
 }
 
 /// What keeps a model from every plan: there is always a way to split it, over replicas if over nothing else, but not the samples.
@@ -255,7 +443,12 @@ mod tests {
         let model = families::find("gpt-1.3b").unwrap();
         let hardware = Hardware::builtin("a100").unwrap();
         let replicas = |is_overlapping, batch| {
-            let options = Options { is_overlapping, zero: 1, microbatches: Some(1), ..Options::default() };
+            let options = Options {
+                is_overlapping: Some(is_overlapping),
+                zero: 1,
+                microbatches: Some(1),
+                ..Options::default()
+            };
             let found = plans(&model, &hardware, Gang { devices: 8, per_node: 8 }, batch, options).unwrap();
             found.into_iter().find(|plan| plan.degrees.data == 8).unwrap()
         };

@@ -69,6 +69,70 @@ pub enum ProfileError {
     },
 }
 
+/// What is wrong with an entry, and what would do.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub(crate) enum EntryProblem {
+    /// Something is expected that is not there.
+    #[error("expected {0}")]
+    Expected(String),
+    /// The same of a field.
+    #[error("{field}: expected {expected}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What would do.
+        expected: String,
+    },
+    /// A word that means nothing there.
+    #[error("{field}: `{found}` is {problem}")]
+    Word {
+        /// The field.
+        field: String,
+        /// The word.
+        found: String,
+        /// What it is not.
+        problem: String,
+    },
+    /// A number that cannot be there.
+    #[error("{field}: {found} is {problem}")]
+    Number {
+        /// The field.
+        field: String,
+        /// The number.
+        found: String,
+        /// What it is not.
+        problem: String,
+    },
+    /// A number of no field.
+    #[error("{found} is {problem}")]
+    Amount {
+        /// The number.
+        found: f64,
+        /// What it is not.
+        problem: &'static str,
+    },
+    /// A plan of another number of devices.
+    #[error("the plan `{plan}` is not for so many devices")]
+    Plan {
+        /// The plan.
+        plan: String,
+    },
+}
+
+impl EntryProblem {
+    pub(crate) fn field(field: &'static str, expected: impl Into<String>) -> Self {
+        Self::Field { field, expected: expected.into() }
+    }
+
+    pub(crate) fn word(field: &str, found: &str, problem: impl Into<String>) -> Self {
+        Self::Word { field: field.to_owned(), found: found.to_owned(), problem: problem.into() }
+    }
+
+    pub(crate) fn number(field: &str, found: impl ToString, problem: impl Into<String>) -> Self {
+        Self::Number { field: field.to_owned(), found: found.to_string(), problem: problem.into() }
+    }
+}
+
 impl ProfileError {
     /// What may help.
     pub fn hint(&self) -> Option<&'static str> {

@@ -93,7 +93,7 @@ fn rank_without_progress_is_reported_while_others_continue() {
         if second <= 10 || second >= 80 {
             report(&mut world, time_s, 1, 1, time_s);
         }
-        let text = format!("it runs; no progress for {} s: rank 1 on {name}", second - 10);
+        let text = format!("it runs; no progress for {} s: rank 1 on {name}", second.saturating_sub(10));
         let is_stalled = (55..80).contains(&second);
         // It is noticed at the next look at all jobs.
         let expected = if is_stalled { text.as_str() } else { "it runs" };

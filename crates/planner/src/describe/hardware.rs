@@ -21,7 +21,16 @@ const DEVICE: &[&str] = &[
     "workspace_gib",
     "at_once",
     "links",
+    "fp8_tflops",
+    "fp4_tflops",
+    "product_share",
+    "units",
+    "cache_mb",
+    "host_speed",
 ];
+
+/// Most multiprocessors of a device.
+const UNITS_MAX: u32 = 1 << 12;
 
 /// Most devices of a node.
 const PER_NODE_MAX: u32 = 1 << 12;
@@ -92,6 +101,14 @@ fn device(node: &Node, at: &str, before: &[Hardware]) -> Result<Hardware, Proble
         workspace_gib: fields.take("workspace_gib")?.unwrap_or(base.workspace_gib),
         at_once: number("at_once")?.or(base.at_once),
         links: links.over(base.links),
+        short_tflops: [
+            number("fp8_tflops")?.or(base.short_tflops[0]),
+            number("fp4_tflops")?.or(base.short_tflops[1]),
+        ],
+        product_share: number("product_share")?.unwrap_or(base.product_share),
+        units: count(&fields, node, at, "units", UNITS_MAX)?.unwrap_or(base.units),
+        cache_bytes: number("cache_mb")?.map_or(base.cache_bytes, |mb| mb * 1e6),
+        host_speed: number("host_speed")?.unwrap_or(base.host_speed),
         name: base.name,
     })
 }

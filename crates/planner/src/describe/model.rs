@@ -58,7 +58,18 @@ pub(super) fn decode(node: &Node) -> Result<Model, Problem> {
 }
 
 fn precision(fields: &Fields<'_>, node: &Node) -> Result<Option<Precision>, Problem> {
-    choose(fields, node, "", "precision", &[("half", Precision::Half), ("single", Precision::Single)])
+    choose(
+        fields,
+        node,
+        "",
+        "precision",
+        &[
+            ("half", Precision::Half),
+            ("single", Precision::Single),
+            ("fp8", Precision::Fp8),
+            ("fp4", Precision::Fp4),
+        ],
+    )
 }
 
 /// A built-in family in a size of the user's own.
@@ -118,13 +129,24 @@ fn transformer(node: &Node, usual: Transformer, more: &[&str]) -> Result<Transfo
 }
 
 fn mixture(node: &Node, usual: Mixture) -> Result<Mixture, Problem> {
-    let more = ["experts", "group"];
+    let more = ["experts", "chosen", "every", "group"];
     let base = transformer(node, usual.base, &more)?;
     let fields = Fields::new(node, "size", &[TRANSFORMER, &more].concat())?;
     let number = |name: &str, usual| {
         count(&fields, node, "size", name, SIZE_MAX).map(|number| number.unwrap_or(usual))
     };
-    Ok(Mixture { base, experts: number("experts", usual.experts)?, group: number("group", usual.group)? })
+    let experts = number("experts", usual.experts)?;
+    let chosen = number("chosen", usual.chosen)?;
+    if chosen > experts {
+        return Err(wrong(node, "size", "chosen", format!("{chosen} of {experts} experts cannot be chosen")));
+    }
+    Ok(Mixture {
+        base,
+        experts,
+        chosen,
+        every: number("every", usual.every)?,
+        group: number("group", usual.group)?,
+    })
 }
 
 fn wide_resnet(node: &Node, usual: WideResNet) -> Result<WideResNet, Problem> {
@@ -171,6 +193,8 @@ fn listed(fields: &Fields<'_>, node: &Node, layers: Vec<Repeated>, name: &str) -
         splits: count(fields, node, "", "splits", SIZE_MAX)?.unwrap_or(1),
         experts,
         state_bytes: precision.state_bytes(),
+        shape: None,
+        trained: 1.0,
         measured: BTreeMap::new(),
     })
 }

@@ -4,3 +4,4 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod describe;
+mod judge;

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
 use wharf_perf::{Place, Workload};
 
 use crate::Scope;
-use crate::error::ProfileError;
+use crate::error::{EntryProblem, ProfileError};
 use crate::format::exact::CurveText;
 use crate::format::row::{self, RowText};
 use crate::measured::Measured;
@@ -139,7 +139,11 @@ fn check_owner(connection: &Connection, path: &Path) -> Result<(), ProfileError>
 
 fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Records, ProfileError> {
     let failed = failed(path);
-    let odd = |(field, problem)| ProfileError::Entry { path: path.display().to_string(), field, problem };
+    let odd = |(field, problem): (String, EntryProblem)| ProfileError::Entry {
+        path: path.display().to_string(),
+        field,
+        problem: problem.to_string(),
+    };
     let mut records = Records::default();
     let mut statement = connection
         .prepare(
@@ -152,7 +156,11 @@ fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Record
         let (key, facts) = entry(row).map_err(&failed)?;
         let name = || format!("`{}` on {}", key.workload.label(), key.place.device_type);
         if let Err(problem) = row::check(&key, &facts) {
-            return Err(ProfileError::Entry { path: path.display().to_string(), field: name(), problem });
+            return Err(ProfileError::Entry {
+                path: path.display().to_string(),
+                field: name(),
+                problem: problem.to_string(),
+            });
         }
         records.insert(key, facts);
     }
@@ -163,7 +171,11 @@ fn read_all(connection: &Connection, path: &Path, scope: Scope) -> Result<Record
         let (name, per_hour, source): (String, f64, String) = row.try_into().map_err(&failed)?;
         if let Err(problem) = row::check_price(per_hour) {
             let field = format!("price of `{name}`");
-            return Err(ProfileError::Entry { path: path.display().to_string(), field, problem });
+            return Err(ProfileError::Entry {
+                path: path.display().to_string(),
+                field,
+                problem: problem.to_string(),
+            });
         }
         records.set_price(&name, Price { per_hour, source });
     }

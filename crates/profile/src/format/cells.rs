@@ -11,7 +11,7 @@ use wharf_perf::{Locality, Place, Workload, plan_name};
 
 use super::crius;
 use super::csv::{told, wrong};
-use crate::error::ProfileError;
+use crate::error::{EntryProblem, ProfileError};
 use crate::records::{Facts, Key, Records};
 
 const WORKLOAD: &str = "l1_key";
@@ -83,7 +83,7 @@ pub(crate) fn parse(text: &str, path: &str, known: Option<&Cells>) -> Result<Rec
             Subject::Estimates => row.planned(TIME).map(|found| planned.extend(found)),
             Subject::Measured => row.planned(MEASURED_TIME).map(|found| planned.extend(found)),
         };
-        read.map_err(|problem| wrong(path, line, problem))?;
+        read.map_err(|problem| wrong(path, line, problem.to_string()))?;
     }
     for (workload, row) in memory {
         cells.set_memory(workload, memory_row(&row));
@@ -152,49 +152,49 @@ impl Fields<'_> {
         column.and_then(|column| self.row.get(column)).unwrap_or_default()
     }
 
-    fn workload(&self) -> Result<Workload, String> {
+    fn workload(&self) -> Result<Workload, EntryProblem> {
         let text = self.text(WORKLOAD);
-        crius::workload(text).ok_or_else(|| format!("{WORKLOAD}: `{text}` is not FAMILY_SIZE_BATCH"))
+        crius::workload(text).ok_or_else(|| EntryProblem::word(WORKLOAD, text, "not FAMILY_SIZE_BATCH"))
     }
 
-    fn cell(&self) -> Result<Cell, String> {
+    fn cell(&self) -> Result<Cell, EntryProblem> {
         let text = self.text(CELL);
-        crius::cell(text).ok_or_else(|| format!("{CELL}: `{text}` is not HOSTS_TYPE_HOSTS_n_DEVICES_d"))
+        crius::cell(text).ok_or_else(|| EntryProblem::word(CELL, text, "not HOSTS_TYPE_HOSTS_n_DEVICES_d"))
     }
 
-    fn number(&self, name: &str) -> Result<f64, String> {
+    fn number(&self, name: &str) -> Result<f64, EntryProblem> {
         let text = self.text(name);
         let number = text.parse::<f64>().ok().filter(|number| !number.is_nan());
-        number.ok_or_else(|| format!("{name}: `{text}` is not a number"))
+        number.ok_or_else(|| EntryProblem::word(name, text, "not a number"))
     }
 
-    fn count(&self, name: &str) -> Result<u32, String> {
+    fn count(&self, name: &str) -> Result<u32, EntryProblem> {
         let text = self.text(name);
         let count = text.parse().ok().filter(|count| *count > 0);
-        count.ok_or_else(|| format!("{name}: `{text}` is not a number above 0"))
+        count.ok_or_else(|| EntryProblem::word(name, text, "not a number above 0"))
     }
 
-    fn best(&self) -> Result<(Workload, Cell, f64), String> {
+    fn best(&self) -> Result<(Workload, Cell, f64), EntryProblem> {
         let time_s = self.number(TIME)?;
         if !time_s.is_finite() {
-            return Err(format!("{TIME}: `{time_s}` is not seconds, or -1"));
+            return Err(EntryProblem::word(TIME, &time_s.to_string(), "not seconds, or -1"));
         }
         Ok((self.workload()?, self.cell()?, time_s))
     }
 
-    fn memory(&self) -> Result<(Workload, usize, f64), String> {
+    fn memory(&self) -> Result<(Workload, usize, f64), EntryProblem> {
         let (devices, memory_gb) = (self.count(DEVICES)?, self.number(MEMORY)?);
         if !devices.is_power_of_two() {
-            return Err(format!("{DEVICES}: {devices} is not 1, 2, 4, 8 ..."));
+            return Err(EntryProblem::number(DEVICES, devices, "not 1, 2, 4, 8 ..."));
         }
         if !(memory_gb.is_finite() && (memory_gb >= 0.0 || memory_gb == -1.0)) {
-            return Err(format!("{MEMORY}: {memory_gb} is not 0 or more, or -1"));
+            return Err(EntryProblem::number(MEMORY, memory_gb, "not 0 or more, or -1"));
         }
         Ok((self.workload()?, devices.trailing_zeros() as usize, memory_gb))
     }
 
     /// A plan's time; `None` where the row only states that nothing came out.
-    fn planned(&self, time: &str) -> Result<Option<Planned>, String> {
+    fn planned(&self, time: &str) -> Result<Option<Planned>, EntryProblem> {
         let (workload, cell, time_s) = (self.workload()?, self.cell()?, self.number(time)?);
         if PLAN.iter().all(|name| self.text(name).is_empty()) {
             return Ok(None);
@@ -203,12 +203,12 @@ impl Fields<'_> {
         let plan = Plan { stages: stages?, data: data?, tensor: tensor? };
         let product = plan.stages.checked_mul(plan.data).and_then(|some| some.checked_mul(plan.tensor));
         if product != Some(cell.hosts * cell.per_host) {
-            return Err(format!("the plan `{}` is not for so many devices", plan_name(plan)));
+            return Err(EntryProblem::Plan { plan: plan_name(plan) });
         }
         // Infinitely long, or -1: it does not fit.
         let iterations_per_s = if time_s > 0.0 { 1.0 / time_s } else { 0.0 };
         if !iterations_per_s.is_finite() {
-            return Err(format!("{time}: {time_s} is too short"));
+            return Err(EntryProblem::number(time, time_s, "too short"));
         }
         let source = self.text("source").to_owned();
         Ok(Some(Planned { workload, cell, plan, iterations_per_s, source }))

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use wharf_planner::comm::{CommTables, Operation, Route};
 
 use super::csv::{told, wrong};
-use crate::error::ProfileError;
+use crate::error::{EntryProblem, ProfileError};
 use crate::records::Records;
 
 /// Columns without which a row states nothing.
@@ -57,7 +57,8 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
             operation,
             groups: row.replica_groups.into(),
         };
-        check(&route, row.num_f32_elements, row.time_s).map_err(|problem| wrong(path, line, problem))?;
+        check(&route, row.num_f32_elements, row.time_s)
+            .map_err(|problem| wrong(path, line, problem.to_string()))?;
         if comm.insert(route, row.num_f32_elements, row.time_s).is_some() {
             return Err(wrong(path, line, "duplicate row with the same keys".to_owned()));
         }
@@ -68,20 +69,24 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
 }
 
 /// Whether a point makes sense.
-pub(crate) fn check(route: &Route, elements: u64, seconds: f64) -> Result<(), String> {
+pub(crate) fn check(route: &Route, elements: u64, seconds: f64) -> Result<(), EntryProblem> {
     let Route { device_type, hosts, per_host, groups, .. } = route;
     if device_type.is_empty() {
-        return Err("device type: expected a name".to_owned());
+        return Err(EntryProblem::field("device type", "a name"));
     }
     if [device_type, groups].iter().any(|text| text.len() > TEXT_MAX || text.chars().any(char::is_control)) {
-        return Err(format!("expected at most {TEXT_MAX} characters in one line"));
+        return Err(EntryProblem::Expected(format!("at most {TEXT_MAX} characters in one line")));
     }
     if [hosts, per_host].iter().any(|count| !(1..=COUNT_MAX).contains(*count)) {
-        return Err(format!("hosts: {hosts} x {per_host} is not each from 1 to {COUNT_MAX}"));
+        return Err(EntryProblem::number(
+            "hosts",
+            format!("{hosts} x {per_host}"),
+            format!("not each from 1 to {COUNT_MAX}"),
+        ));
     }
     if !(1..=ELEMENTS_MAX).contains(&elements) {
-        return Err(format!("elements: {elements} is not from 1 to {ELEMENTS_MAX}"));
+        return Err(EntryProblem::number("elements", elements, format!("not from 1 to {ELEMENTS_MAX}")));
     }
     let is_time = seconds.is_finite() && seconds >= 0.0;
-    if is_time { Ok(()) } else { Err(format!("seconds: {seconds} is not 0 or more")) }
+    if is_time { Ok(()) } else { Err(EntryProblem::number("seconds", seconds, "not 0 or more")) }
 }

@@ -45,7 +45,7 @@ fn entries(reader: &mut Reader<&[u8]>, path: &str, source: &str) -> Result<Recor
     for (index, row) in reader.deserialize::<RowText>().enumerate() {
         let line = index + 2;
         let row = row.map_err(|error| wrong(path, line, told(&error)))?;
-        let (key, facts) = row.entry(source).map_err(|problem| wrong(path, line, problem))?;
+        let (key, facts) = row.entry(source).map_err(|problem| wrong(path, line, problem.to_string()))?;
         if records.get(&key).is_some() {
             let problem = format!("`{}` occurs twice with the same keys", key.workload.label());
             return Err(wrong(path, line, problem));

@@ -1,5 +1,6 @@
 //! Exact cells and communication times as documents and databases write them.
 
+use crate::error::EntryProblem;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -108,7 +109,7 @@ impl CellsText {
     }
 
     /// What the words mean; or which of them makes no sense, and why.
-    pub(crate) fn cells(self) -> Result<Cells, (String, String)> {
+    pub(crate) fn cells(self) -> Result<Cells, (String, EntryProblem)> {
         let mut cells = Cells::default();
         for (name, device) in self.devices {
             let field = format!("device type `{name}`");
@@ -132,10 +133,12 @@ impl CellsText {
 }
 
 impl DeviceText {
-    fn put(self, name: &str, cells: &mut Cells) -> Result<(), String> {
+    fn put(self, name: &str, cells: &mut Cells) -> Result<(), EntryProblem> {
         let Self { memory_gb, per_node } = self;
         if !is_name(name) || !(1..=COUNT_MAX).contains(&per_node) || !is_amount(memory_gb) {
-            return Err(format!("expected a name, memory, and from 1 to {COUNT_MAX} devices on a node"));
+            return Err(EntryProblem::Expected(format!(
+                "a name, memory, and from 1 to {COUNT_MAX} devices on a node"
+            )));
         }
         cells.set_device(name, Device { memory_gb, per_node });
         Ok(())
@@ -150,9 +153,9 @@ impl FamilyText {
         }
     }
 
-    fn put(self, name: &str, cells: &mut Cells) -> Result<(), String> {
+    fn put(self, name: &str, cells: &mut Cells) -> Result<(), EntryProblem> {
         if !is_name(name) || !self.sizes.iter().all(|size| is_name(size)) || self.batch_sizes.contains(&0) {
-            return Err("expected names, and batch sizes of at least 1".to_owned());
+            return Err(EntryProblem::Expected("names, and batch sizes of at least 1".to_owned()));
         }
         let sizes = self.sizes.into_iter().map(Into::into).collect();
         cells.set_family(name, Family { sizes, batch_sizes: self.batch_sizes });
@@ -161,11 +164,13 @@ impl FamilyText {
 }
 
 impl MemoryText {
-    fn put(self, cells: &mut Cells) -> Result<(), String> {
+    fn put(self, cells: &mut Cells) -> Result<(), EntryProblem> {
         let is_memory = |memory_gb: f64| is_amount(memory_gb) || memory_gb == -1.0;
         if self.memory_gb.len() > MEMORY_MAX || !self.memory_gb.iter().all(|&memory_gb| is_memory(memory_gb))
         {
-            return Err(format!("expected at most {MEMORY_MAX} figures, each 0 or more, or -1"));
+            return Err(EntryProblem::Expected(format!(
+                "at most {MEMORY_MAX} figures, each 0 or more, or -1"
+            )));
         }
         cells.set_memory(workload(self.model, self.batch_size)?, self.memory_gb);
         Ok(())
@@ -173,14 +178,16 @@ impl MemoryText {
 }
 
 impl TimeText {
-    fn put(self, cells: &mut Cells) -> Result<(), String> {
+    fn put(self, cells: &mut Cells) -> Result<(), EntryProblem> {
         let Self { hosts, per_host, time_s, .. } = self;
         let is_count = |count| (1..=COUNT_MAX).contains(&count);
         if !is_name(&self.device_type) || !is_count(hosts) || !is_count(per_host) {
-            return Err(format!("expected a device type, and from 1 to {COUNT_MAX} hosts and devices"));
+            return Err(EntryProblem::Expected(format!(
+                "a device type, and from 1 to {COUNT_MAX} hosts and devices"
+            )));
         }
         if !time_s.is_finite() {
-            return Err(format!("{time_s} is not seconds"));
+            return Err(EntryProblem::Amount { found: time_s, problem: "not seconds" });
         }
         let cell = Cell { device_type: self.device_type.into(), hosts, per_host };
         cells.insert_time(workload(self.model, self.batch_size)?, cell, time_s);
@@ -213,7 +220,7 @@ impl CurveText {
     }
 
     /// What many curves mean; or which of them makes no sense, and why.
-    pub(crate) fn tables(curves: Vec<Self>) -> Result<CommTables, (String, String)> {
+    pub(crate) fn tables(curves: Vec<Self>) -> Result<CommTables, (String, EntryProblem)> {
         let mut comm = CommTables::default();
         for curve in curves {
             let Self { operation, hosts, per_host, device_type, .. } = &curve;
@@ -224,10 +231,11 @@ impl CurveText {
     }
 
     /// Adds what the words mean.
-    fn put(self, comm: &mut CommTables) -> Result<(), String> {
+    fn put(self, comm: &mut CommTables) -> Result<(), EntryProblem> {
         let names = || Operation::ALL.map(Operation::name).join(", ");
-        let operation = Operation::from_name(&self.operation)
-            .ok_or_else(|| format!("operation: `{}` is none of {}", self.operation, names()))?;
+        let operation = Operation::from_name(&self.operation).ok_or_else(|| {
+            EntryProblem::word("operation", &self.operation, format!("none of {}", names()))
+        })?;
         let route = Route {
             device_type: self.device_type.into(),
             hosts: self.hosts,
@@ -244,9 +252,9 @@ impl CurveText {
     }
 }
 
-fn workload(model: String, batch_size: Option<u32>) -> Result<Workload, String> {
+fn workload(model: String, batch_size: Option<u32>) -> Result<Workload, EntryProblem> {
     if !is_name(&model) || batch_size == Some(0) {
-        return Err("expected a model, and a batch size of at least 1 or none".to_owned());
+        return Err(EntryProblem::Expected("a model, and a batch size of at least 1 or none".to_owned()));
     }
     Ok(Workload { model: model.into(), batch_size })
 }

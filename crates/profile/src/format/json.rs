@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::{CellsText, CurveText};
 use super::row::{RowText, check_price};
-use crate::error::ProfileError;
+use crate::error::{EntryProblem, ProfileError};
 use crate::records::{Price, Records};
 
 /// What tells the document from others.
@@ -53,18 +53,19 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Records, ProfileError> {
     records.reference = document.reference.map(|name| name.into());
     for (index, row) in document.entries.into_iter().enumerate() {
         let field = || format!("entries[{index}]");
-        let (key, facts) = row.entry(source).map_err(|problem| wrong(field(), problem))?;
+        let (key, facts) = row.entry(source).map_err(|problem| wrong(field(), problem.to_string()))?;
         if records.get(&key).is_some() {
             return Err(wrong(field(), "duplicate row with the same keys".to_owned()));
         }
         records.insert(key, facts);
     }
     for (name, price) in document.prices {
-        check_price(price.per_hour).map_err(|problem| wrong(format!("prices.{name}"), problem))?;
+        check_price(price.per_hour)
+            .map_err(|problem| wrong(format!("prices.{name}"), problem.to_string()))?;
         let source = if price.source.is_empty() { source.to_owned() } else { price.source };
         records.set_price(&name, Price { per_hour: price.per_hour, source });
     }
-    let odd = |(field, problem)| wrong(field, problem);
+    let odd = |(field, problem): (String, EntryProblem)| wrong(field, problem.to_string());
     records.cells = document.cells.map(CellsText::cells).transpose().map_err(odd)?;
     records.comm = CurveText::tables(document.comm).map_err(odd)?;
     Ok(records)

@@ -1,5 +1,6 @@
 //! One entry as tables write it, in CSV and JSON alike.
 
+use crate::error::EntryProblem;
 use serde::{Deserialize, Serialize};
 use wharf_perf::{Place, Workload};
 
@@ -68,9 +69,9 @@ impl RowText {
     }
 
     /// What the words mean, with `source` as the source if they name none.
-    pub(crate) fn entry(self, source: &str) -> Result<(Key, Facts), String> {
+    pub(crate) fn entry(self, source: &str) -> Result<(Key, Facts), EntryProblem> {
         let lies = locality(&self.locality)
-            .ok_or_else(|| format!("locality: `{}` is neither packed nor spread", self.locality))?;
+            .ok_or_else(|| EntryProblem::word("locality", &self.locality, "neither packed nor spread"))?;
         let key = Key {
             workload: Workload { model: self.model.into(), batch_size: self.batch_size },
             place: Place { device_type: self.device_type.into(), devices: self.devices, locality: lies },
@@ -95,7 +96,7 @@ pub(crate) fn workloads(text: &str) -> Vec<Workload> {
 }
 
 /// Whether an entry makes sense.
-pub(crate) fn check(key: &Key, facts: &Facts) -> Result<(), String> {
+pub(crate) fn check(key: &Key, facts: &Facts) -> Result<(), EntryProblem> {
     let texts = [
         ("model", &*key.workload.model),
         ("device_type", &*key.place.device_type),
@@ -105,35 +106,39 @@ pub(crate) fn check(key: &Key, facts: &Facts) -> Result<(), String> {
     ];
     for (index, (name, text)) in texts.into_iter().enumerate() {
         if index < 2 && text.is_empty() {
-            return Err(format!("{name}: expected a name"));
+            return Err(EntryProblem::field(name, "a name"));
         }
         if text.len() > TEXT_MAX || text.chars().any(char::is_control) {
-            return Err(format!("{name}: expected at most {TEXT_MAX} characters in one line"));
+            return Err(EntryProblem::field(name, format!("at most {TEXT_MAX} characters in one line")));
         }
     }
     let is_amount = |number: f64| number.is_finite() && number >= 0.0;
     if !(1..=DEVICES_MAX).contains(&key.place.devices) {
-        return Err(format!("devices: {} is not from 1 to {DEVICES_MAX}", key.place.devices));
+        return Err(EntryProblem::number(
+            "devices",
+            key.place.devices,
+            format!("not from 1 to {DEVICES_MAX}"),
+        ));
     }
     if key.workload.batch_size == Some(0) {
-        return Err("batch_size: expected at least 1, or nothing".to_owned());
+        return Err(EntryProblem::field("batch_size", "at least 1, or nothing"));
     }
     if key.beside.len() > BESIDE_MAX || key.beside.iter().any(|other| other.model.is_empty()) {
-        return Err(format!("beside: expected at most {BESIDE_MAX} names"));
+        return Err(EntryProblem::field("beside", format!("at most {BESIDE_MAX} names")));
     }
     if !is_amount(facts.iterations_per_s) {
-        return Err(format!("iterations_per_s: {} is not 0 or more", facts.iterations_per_s));
+        return Err(EntryProblem::number("iterations_per_s", facts.iterations_per_s, "not 0 or more"));
     }
     match facts.memory_mib {
         Some(memory_mib) if !is_amount(memory_mib) => {
-            Err(format!("memory_mib: {memory_mib} is not 0 or more"))
+            Err(EntryProblem::number("memory_mib", memory_mib, "not 0 or more"))
         }
         _ => Ok(()),
     }
 }
 
 /// Whether a price makes sense.
-pub(crate) fn check_price(per_hour: f64) -> Result<(), String> {
+pub(crate) fn check_price(per_hour: f64) -> Result<(), EntryProblem> {
     let is_price = per_hour.is_finite() && per_hour >= 0.0;
-    if is_price { Ok(()) } else { Err(format!("{per_hour} is not 0 or more")) }
+    if is_price { Ok(()) } else { Err(EntryProblem::Amount { found: per_hour, problem: "not 0 or more" }) }
 }

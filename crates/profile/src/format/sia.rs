@@ -12,7 +12,7 @@ use std::sync::Arc;
 use csv::{ReaderBuilder, StringRecord};
 use wharf_perf::{Locality, Place, Workload};
 
-use crate::error::ProfileError;
+use crate::error::{EntryProblem, ProfileError};
 use crate::records::{Facts, Key, Records};
 
 /// Whether a file has the name of one of Sia's tables; its device type.
@@ -54,7 +54,8 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Records, ProfileError> {
     let headers = reader.headers().cloned().unwrap_or_default();
     let mut steps = Vec::new();
     for (index, row) in reader.records().enumerate() {
-        let step = row.map_err(|error| error.to_string()).and_then(|row| step(&headers, &row));
+        let read = |row: StringRecord| step(&headers, &row).map_err(|problem| problem.to_string());
+        let step = row.map_err(|error| error.to_string()).and_then(read);
         let wrong = |problem| ProfileError::Entry {
             path: shown.clone(),
             field: format!("line {}", index + 2),
@@ -97,7 +98,7 @@ fn records(steps: &[Step], model: &str, device_type: &str, source: &str) -> Reco
     records
 }
 
-fn step(headers: &StringRecord, row: &StringRecord) -> Result<Step, String> {
+fn step(headers: &StringRecord, row: &StringRecord) -> Result<Step, EntryProblem> {
     let text = |name: &str| {
         let column = headers.iter().position(|header| header == name);
         column.and_then(|column| row.get(column))
@@ -107,17 +108,17 @@ fn step(headers: &StringRecord, row: &StringRecord) -> Result<Step, String> {
         // Some tables write whole numbers as `20.0`.
         let whole = found.strip_suffix(".0").unwrap_or(found);
         let number = whole.parse::<u32>().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| format!("{name}: `{found}` is not a number above 0"))
+        number.ok_or_else(|| EntryProblem::word(name, found, "not a number above 0"))
     };
     let step_text = text("step_time").unwrap_or_default();
     let step_s = step_text.parse::<f64>().ok().filter(|time| time.is_finite() && *time > 0.0);
-    let step_s = step_s.ok_or_else(|| format!("step_time: `{step_text}` is not seconds above 0"))?;
+    let step_s = step_s.ok_or_else(|| EntryProblem::word("step_time", step_text, "not seconds above 0"))?;
     let batch_size = count("local_bsz")?;
     if let Some(placement) = text("placement").map(|text| text.strip_suffix(".0").unwrap_or(text)) {
         let shares: Option<Vec<u32>> = placement.chars().map(|digit| digit.to_digit(10)).collect();
         let shares = shares.filter(|shares| !shares.is_empty() && !shares.contains(&0));
         let shares =
-            shares.ok_or_else(|| format!("placement: `{placement}` is not a digit for each node"))?;
+            shares.ok_or_else(|| EntryProblem::word("placement", placement, "not a digit for each node"))?;
         let largest = shares.iter().copied().max().unwrap_or(1);
         return Ok(Step {
             nodes: shares.len() as u32,

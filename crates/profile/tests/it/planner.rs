@@ -14,17 +14,25 @@ use std::path::Path;
 
 use wharf_perf::cells::Cell;
 use wharf_planner::comm::CommTables;
-use wharf_planner::{Calibration, Gang, Hardware, Model, Options, Run, Schedule, families, plans};
+use wharf_planner::{
+    Calibration, Fixed, Framework, Gang, Hardware, Model, Options, Recompute, Run, Schedule, families, plans,
+};
 use wharf_testing::{needs, reference};
 
 /// The measurements' trainer splits samples so, and keeps all of them alive.
 const OPTIONS: Options = Options {
+    framework: Framework::Jax,
+    fixed: Fixed { pipeline: None, data: None, tensor: None, context: None, expert: None, samples: None },
+    chunks: 1,
+    attention: None,
+    is_sequence_parallel: None,
+    is_tensor_overlapping: None,
     microbatches: Some(16),
     schedule: Schedule::Gpipe,
-    is_recomputing: true,
+    recompute: Recompute::Full,
     zero: 0,
     is_tensor_between_nodes: false,
-    is_overlapping: false,
+    is_overlapping: None,
     memory_share: 0.8,
 };
 /// Times above this count as impossible there.

@@ -12,7 +12,7 @@ use crate::text::shown;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShortFormError {
     /// More devices than are supported.
-    #[error("it has {total} devices, at most {DEVICES_MAX} are handled")]
+    #[error("it has {total} devices, the limit is {DEVICES_MAX}")]
     TooManyDevices {
         /// Number of devices.
         total: u64,

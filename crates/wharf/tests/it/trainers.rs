@@ -231,8 +231,14 @@ fn time_limit_ends_a_trainer_as_timed_out_or_continues_it() {
 #[test]
 fn failed_run_is_named_and_its_tail_is_shown_to_those_who_wait() {
     let lab = Lab::new(&["a", "b"]);
-    let script = "seq 100; echo oops on $NODE_RANK >&2; if [ $NODE_RANK = 1 ]; then exit 7; fi; sleep 60";
-    let failed = lab.run(&["submit", "--wait", "--gang", "2x1", "--", "sh", "-c", script]);
+    // The rank that fails waits for the other's output.
+    let written = lab.cluster.path("written");
+    let script = format!(
+        "seq 100; echo oops on $NODE_RANK >&2; \
+         if [ $NODE_RANK = 1 ]; then until [ -e {0} ]; do sleep 0.05; done; exit 7; fi; touch {0}; sleep 60",
+        written.display()
+    );
+    let failed = lab.run(&["submit", "--wait", "--gang", "2x1", "--", "sh", "-c", &script]);
     assert_eq!(failed.status.code(), Some(7));
     let told = stderr(&failed);
     assert!(told.contains("run 1 of 1, ended by user, exit code 7; its last lines:"), "{told}");

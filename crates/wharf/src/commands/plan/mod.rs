@@ -2,6 +2,7 @@
 
 mod curves;
 mod errors;
+mod judge;
 mod measured;
 mod question;
 mod tell;
@@ -19,6 +20,10 @@ pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliE
         tell::list(named.as_ref(), &question::described(args)?, terminal)?;
         return Ok(Exit::Ok);
     }
+    if let Some(file) = &args.judge {
+        judge::execute(args, file, terminal)?;
+        return Ok(Exit::Ok);
+    }
     let question = Question::new(args, terminal)?;
     if let Some(folder) = &args.errors {
         errors::write(folder, &question, terminal)?;
@@ -33,6 +38,10 @@ pub(super) fn execute(args: &PlanArgs, terminal: &Terminal) -> Result<Exit, CliE
         return Err(CliError::input(refusal));
     }
     if answers.iter().all(|answer| answer.best().is_none()) {
+        // Programs get the times and what is missing beside the error.
+        if terminal.format == OutputFormat::Json {
+            terminal.json(&tell::document(&question, &answers, args.top))?;
+        }
         return Err(question.nowhere(&answers));
     }
     if let Some(folder) = &args.out {

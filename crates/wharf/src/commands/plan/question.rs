@@ -1,14 +1,21 @@
 //! What is asked, and what the planner answers.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 
 use wharf_perf::cells::Device;
 use wharf_planner::describe::{self, DescriptionError};
 use wharf_planner::families::{self, FAMILIES, UnknownModel};
-use wharf_planner::{Calibration, Correction, Degrees, Estimate, Gang, Hardware, Model, Options, Run, plans};
+use wharf_planner::model::Precision;
+use wharf_planner::nodes::{self, Node};
+use wharf_planner::{
+    Calibration, Correction, Degrees, Estimate, Framework, Gang, Hardware, Model, Options, Recompute, Run,
+    plans, plans_cut,
+};
 use wharf_profile::{Records, measured};
 
+use super::judge::Fits;
 use super::measured::{Timed, is_split_so, times};
 use crate::args::{Devices, PlanArgs};
 use crate::error::{CliError, ErrorKind, translate};
@@ -16,6 +23,8 @@ use crate::output::Terminal;
 
 /// Devices of a node, where nothing is said.
 const PER_NODE: u32 = 8;
+/// How much longer an iteration takes with half of the network where that decides the answer.
+const NETWORK_DECIDES: f64 = 1.1;
 /// The most devices that are checked where fewer do not do: as many as can be asked about.
 const DEVICES_MAX: u32 = 1 << 20;
 
@@ -25,6 +34,10 @@ pub(super) struct Question {
     pub(super) batch: u32,
     options: Options,
     per_node: Option<u32>,
+    network: Option<f64>,
+    /// What was learnt from a table of measurements.
+    fits: Option<Fits>,
+    cuts: Option<Vec<Range<usize>>>,
     memory_gib: Option<f64>,
     /// Devices that the user describes.
     described: Vec<Hardware>,
@@ -76,6 +89,22 @@ impl Answer {
         self.measured(plan).unwrap_or(plan.iteration_s * self.correction.factor)
     }
 
+    /// What a plan lacks of a device's memory.
+    pub(super) fn shortfall_gib(&self, plan: &Estimate) -> f64 {
+        (plan.memory_gib - self.limit_gib).max(0.0)
+    }
+
+    /// Between which times an iteration is in four of five cases.
+    pub(super) fn interval_s(&self, plan: &Estimate) -> (f64, f64) {
+        let time_s = self.iteration_s(plan);
+        let spread = match (self.measured(plan), self.correction.runs) {
+            (Some(_), _) => 0.0,
+            (None, 0) => plan.spread,
+            (None, _) => plan.spread.min(self.correction.error),
+        };
+        (time_s * (1.0 - spread), time_s * (1.0 + spread))
+    }
+
     /// What plans may take of a device's memory.
     pub(super) fn allowed(&self) -> String {
         format!("may take {:.1} of {:.0}", self.limit_gib, self.hardware.memory_gib)
@@ -118,7 +147,7 @@ impl Answer {
 impl Question {
     pub(super) fn new(args: &PlanArgs, terminal: &Terminal) -> Result<Self, CliError> {
         // Where only measured models are asked about, any other will do.
-        let model = model(args.model.as_deref().unwrap_or("gpt-125m"))?;
+        let model = trained_model(model(args.model.as_deref().unwrap_or("gpt-125m"))?, args)?;
         if !(args.memory_share > 0.0 && args.memory_share <= 1.0) {
             return Err(CliError::usage("`--memory-share` takes a number above 0 and at most 1"));
         }
@@ -129,20 +158,19 @@ impl Question {
             Some(path) => crate::commands::profile::read(path, terminal)?,
             None => Records::default(),
         };
-        let options = Options {
-            microbatches: args.microbatches,
-            schedule: args.schedule.into(),
-            is_recomputing: !args.no_recompute,
-            zero: args.zero,
-            is_tensor_between_nodes: args.tensor_between_nodes,
-            is_overlapping: args.overlap,
-            memory_share: args.memory_share,
-        };
+        let node = args.node.as_deref().map(node).transpose()?;
+        if args.network.is_some_and(|network| !network.is_finite() || network <= 0.0) {
+            return Err(CliError::usage("`--network` takes a number of GB/s above 0"));
+        }
+        let options = options(args);
         let mut question = Self {
             model: measured_model(model, args)?,
             batch: args.batch,
             options,
-            per_node: args.per_node,
+            per_node: args.per_node.or(node.map(|node| node.per_node)),
+            network: args.network.or(node.map(|node| node.network_gb_per_s)),
+            fits: args.calibrate.as_ref().map(|table| Fits::read(args, table)).transpose()?,
+            cuts: cuts(&args.stages),
             memory_gib: args.memory,
             described: described(args)?,
             records,
@@ -191,6 +219,30 @@ impl Question {
         Some(Expected { run: Run::new(&model, timed.device_type, gang, timed.batch), gang, estimated_s })
     }
 
+    /// The assumed network, and whether it decides the answer: the best plan is another, or takes a tenth more, with half of it.
+    pub(super) fn notes(&self, answer: &Answer) -> Vec<String> {
+        let (gang, hardware) = (answer.gang, &answer.hardware);
+        if gang.devices <= gang.per_node {
+            return vec![];
+        }
+        let gb_per_s = hardware.links.far.gb_per_s;
+        let mut notes = vec![format!("network: {gb_per_s:.1} GB/s between nodes of {}", gang.per_node)];
+        let mut half = hardware.clone();
+        half.links.far.gb_per_s /= 2.0;
+        half.links.send_far.gb_per_s /= 2.0;
+        let slower = plans_cut(&self.model, &half, gang, self.batch, self.options, self.cuts.as_deref());
+        let slower = slower.ok().and_then(|plans| plans.into_iter().next());
+        if let (Some(best), Some(slower)) = (answer.plans.first(), slower)
+            && slower.iteration_s > best.iteration_s * NETWORK_DECIDES
+        {
+            let more = (slower.iteration_s / best.iteration_s - 1.0) * 100.0;
+            notes.push(format!(
+                "the network decides this answer: with half of it iterations take {more:.0} % longer; --network or --node describe yours"
+            ));
+        }
+        notes
+    }
+
     /// The microbatches that are asked for.
     pub(super) fn microbatches(&self) -> Option<u32> {
         self.options.microbatches
@@ -213,6 +265,9 @@ impl Question {
     fn known_hardware(&self, device_type: &str) -> Option<Hardware> {
         let described = self.described.iter().find(|known| *known.name == *device_type);
         let mut hardware = described.cloned().or_else(|| Hardware::builtin(device_type))?;
+        if let Some(gb_per_s) = self.network {
+            hardware = hardware.on_network(gb_per_s);
+        }
         hardware.links = hardware.links.measured(&self.records.comm, device_type);
         if described.is_none()
             && let Some(known) = self.device(device_type)
@@ -220,7 +275,10 @@ impl Question {
             (hardware.memory_gib, hardware.per_node) = (known.memory_gb, Some(known.per_node));
         }
         hardware.memory_gib = self.memory_gib.unwrap_or(hardware.memory_gib);
-        Some(hardware)
+        Some(match &self.fits {
+            Some(fits) => fits.of(device_type).apply(&hardware),
+            None => hardware,
+        })
     }
 
     /// The model of a name in a profile.
@@ -232,7 +290,10 @@ impl Question {
         let hardware = self.hardware(&devices.device_type)?;
         let per_node = self.per_node(&hardware).min(devices.count).max(1);
         let gang = Gang { devices: devices.count, per_node };
-        let (plans, refusal) = match plans(&self.model, &hardware, gang, self.batch, self.options) {
+        let unknown = |error| CliError::from_error(ErrorKind::Input, &error);
+        hardware.check(self.model.precision).map_err(unknown)?;
+        let found = plans_cut(&self.model, &hardware, gang, self.batch, self.options, self.cuts.as_deref());
+        let (plans, refusal) = match found {
             Ok(plans) => (plans, None),
             Err(error) => (vec![], Some(error.to_string())),
         };
@@ -303,13 +364,99 @@ impl Question {
     }
 }
 
+/// What the backward pass computes anew.
+fn recompute(args: &PlanArgs) -> Recompute {
+    if args.no_recompute { Recompute::None } else { args.recompute.into() }
+}
+
+/// How training is done.
+pub(super) fn options(args: &PlanArgs) -> Options {
+    // Profiles that Wharf measures, and those that it imports, are of compiled programs.
+    let usual = if args.profile.is_some() { Framework::Jax } else { Framework::Megatron };
+    let options = Options {
+        framework: args.framework.map_or(usual, Into::into),
+        microbatches: args.microbatches,
+        schedule: args.schedule.into(),
+        recompute: recompute(args),
+        attention: args.attention.map(Into::into),
+        zero: args.zero,
+        is_tensor_between_nodes: args.tensor_between_nodes,
+        is_sequence_parallel: args.sequence_parallel,
+        is_overlapping: args.overlap,
+        is_tensor_overlapping: args.tp_overlap,
+        memory_share: args.memory_share,
+        ..Options::default()
+    };
+    args.plan.map_or(options, |plan| plan.over(options))
+}
+
+/// Successive ranges of so many layers each.
+fn cuts(stages: &[usize]) -> Option<Vec<Range<usize>>> {
+    let mut from = 0;
+    let one = |layers: &usize| {
+        from += layers;
+        from - layers..from
+    };
+    (!stages.is_empty()).then(|| stages.iter().map(one).collect())
+}
+
+/// A node design by its name.
+pub(super) fn node(name: &str) -> Result<&'static Node, CliError> {
+    nodes::find(name).ok_or_else(|| {
+        CliError::usage(format!("unknown node design `{name}`"))
+            .hint_nearest(name, nodes::nodes().iter().map(|node| node.name))
+            .hint("`wharf plan --list` shows all")
+    })
+}
+
+/// A precision by its name.
+pub(super) fn precision(name: &str) -> Result<Precision, CliError> {
+    let found = Precision::NAMES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, precision)| *precision).ok_or_else(|| {
+        CliError::usage(format!("unknown precision `{name}`; known are fp32, tf32, bf16, fp16, fp8 and fp4"))
+    })
+}
+
+/// The model as it is trained: in the precision, with the sequences and the adapters that are asked for.
+fn trained_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> {
+    if let Some(tokens) = args.sequence_length {
+        model = model.with_tokens(tokens).ok_or_else(|| {
+            CliError::usage(format!(
+                "`--sequence-length` is for transformers of a built-in family, not {}",
+                model.name
+            ))
+        })?;
+    }
+    if let Some(millions) = args.adapters {
+        if !(millions > 0.0 && millions * 1e6 <= model.parameters()) {
+            let most = model.parameters() / 1e6;
+            return Err(CliError::usage(format!(
+                "`--adapters` takes a number above 0 and at most {most:.0}"
+            )));
+        }
+        model = model.with_adapters(millions * 1e6);
+    }
+    let layers: usize = args.stages.iter().sum();
+    if !args.stages.is_empty() && (layers != model.layers.len() || args.stages.contains(&0)) {
+        let own = model.layers.len();
+        return Err(CliError::usage(format!(
+            "`--stages` has {layers} layers, and the model has {own}; none may be empty"
+        )));
+    }
+    Ok(match &args.precision {
+        Some(name) => model.in_precision(precision(name)?),
+        None => model,
+    })
+}
+
 /// The model with what was measured of its layers, where a database states this.
 fn measured_model(mut model: Model, args: &PlanArgs) -> Result<Model, CliError> {
     let Some(path) = &args.profile else { return Ok(model) };
     let rows = wharf_profile::measurements(path).map_err(|error| translate::profile(&error))?;
     let types: BTreeSet<&str> = rows.iter().map(|row| row.subject.device_type.as_str()).collect();
     for device_type in types {
-        let times = measured::layer_times(&rows, &model.name, device_type, !args.no_recompute);
+        let times =
+            measured::layer_times(&rows, &model.name, device_type, recompute(args) == Recompute::Full);
         model.measured.extend(times.map(|times| (device_type.into(), times)));
     }
     Ok(model)

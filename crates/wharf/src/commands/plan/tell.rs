@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wharf_planner::cells::Cost;
 use wharf_planner::families::FAMILIES;
 use wharf_planner::links::{Link, Links};
-use wharf_planner::model::Precision;
+use wharf_planner::nodes::{self, Node};
 use wharf_planner::{Degrees, Estimate, Gang, Hardware, Model, Parts, cells};
 
 use super::curves::{cost, misfit};
@@ -47,6 +47,9 @@ pub(super) fn plans(
     ));
     terminal.grid(&grid)?;
     terminal.note(&sureness(answer));
+    for note in question.notes(answer) {
+        terminal.note(&note);
+    }
     if let Some(best) = answer.best() {
         terminal.note(&format!("torchrun: {}", torchrun(answer)));
         terminal.note(&format!("jax:      {}", mesh(best.degrees)));
@@ -156,6 +159,8 @@ pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> V
             "error": answer.correction.error,
             "runs": answer.correction.runs,
             "refusal": answer.refusal,
+            "network_gb_per_s": answer.hardware.links.far.gb_per_s,
+            "warnings": question.notes(answer),
             "measured_s": answer.measured_s,
             "price_per_h": answer.hardware.price_per_h,
             "launch": { "torchrun": torchrun(answer), "jax": answer.best().map(|plan| mesh(plan.degrees)) },
@@ -175,24 +180,35 @@ pub(super) fn document(question: &Question, answers: &[Answer], top: usize) -> V
 
 fn shown(question: &Question, answer: &Answer, plan: &Estimate) -> Value {
     let iteration_s = answer.iteration_s(plan);
-    let Parts { compute_s, tensor_s, expert_s, data_s, pipeline_s, bubble_s, update_s } = plan.parts;
+    let Parts { compute_s, tensor_s, expert_s, context_s, data_s, pipeline_s, bubble_s, update_s } =
+        plan.parts;
+    let (low, high) = answer.interval_s(plan);
+    let memory = plan.memory;
     let stages: Vec<[usize; 2]> = plan.stages.iter().map(|layers| [layers.start, layers.end]).collect();
     json!({
         "plan": name(plan.degrees),
         "pipeline": plan.degrees.pipeline,
         "data": plan.degrees.data,
         "tensor": plan.degrees.tensor,
+        "context": plan.degrees.context,
         "expert": plan.degrees.expert,
         "microbatches": plan.microbatches,
         "stages": stages,
         "fits": plan.is_fitting,
         "memory_gib": plan.memory_gib,
+        "shortfall_gib": answer.shortfall_gib(plan),
+        "memory": {
+            "weights": memory.weights_gib, "gradients": memory.gradients_gib, "optimizer": memory.optimizer_gib,
+            "activations": memory.activations_gib, "workspace": memory.workspace_gib,
+        },
+        "interval_s": [low, high],
+        "tokens_per_s": question.model.tokens().map(|tokens| tokens * f64::from(question.batch) / iteration_s),
         "iteration_s": iteration_s,
         "source": answer.source_of(plan),
         "samples_per_s": f64::from(question.batch) / iteration_s,
         "of_peak": of_peak(question, answer, plan),
         "estimate_s": {
-            "compute": compute_s, "tensor": tensor_s, "expert": expert_s, "data": data_s,
+            "compute": compute_s, "tensor": tensor_s, "expert": expert_s, "context": context_s, "data": data_s,
             "pipeline": pipeline_s, "bubble": bubble_s, "update": update_s,
         },
         "why": why(plan, answer),
@@ -219,6 +235,7 @@ pub(super) fn list(
             "models": models.into_iter().map(listed_model).collect::<Vec<_>>(),
             "device_types": devices.iter().map(|device| &*device.name).collect::<Vec<_>>(),
             "devices": devices.iter().map(listed_device).collect::<Vec<_>>(),
+            "nodes": nodes::nodes().iter().map(listed_node).collect::<Vec<_>>(),
         }));
     }
     let mut grid = Grid::new(["model", "parameters", "10¹² operations a sample", "layers"]);
@@ -244,10 +261,21 @@ pub(super) fn list(
         grid.push([&*device.name, &half, &single, &memory, &bandwidth, &near, &far]);
     }
     terminal.grid(&grid)?;
+    let designs: Vec<&str> = nodes::nodes().iter().map(|node| node.name).collect();
+    terminal.note(&format!("node designs (`--node`): {}", designs.join(", ")));
     terminal.note(
         "files describe others: `--model FILE`, `--hardware FILE`; see examples/planner and docs/planner.md",
     );
     Ok(())
+}
+
+fn listed_node(node: &Node) -> Value {
+    json!({
+        "node": node.name,
+        "device_type": node.device_type,
+        "per_node": node.per_node,
+        "network_gb_per_s": node.network_gb_per_s,
+    })
 }
 
 fn listed_model(model: &Model) -> Value {
@@ -278,9 +306,9 @@ fn listed_device(device: &Hardware) -> Value {
 
 /// `p4 d2 t1`, with the experts' degree where there is one.
 pub(super) fn name(degrees: Degrees) -> String {
-    let Degrees { pipeline, data, tensor, expert } = degrees;
-    let experts = if expert > 1 { format!(" e{expert}") } else { String::new() };
-    format!("p{pipeline} d{data} t{tensor}{experts}")
+    let Degrees { pipeline, data, tensor, context, expert } = degrees;
+    let more = |name: &str, degree: u32| if degree > 1 { format!(" {name}{degree}") } else { String::new() };
+    format!("p{pipeline} d{data} t{tensor}{}{}", more("c", context), more("e", expert))
 }
 
 fn percent(share: f64) -> String {
@@ -297,10 +325,7 @@ fn size(parameters: f64) -> String {
 
 /// What of the devices' peak goes into the model: three forward passes a sample, whatever is computed twice.
 fn of_peak(question: &Question, answer: &Answer, plan: &Estimate) -> f64 {
-    let tflops = match question.model.precision {
-        Precision::Half => answer.hardware.half_tflops,
-        Precision::Single => answer.hardware.single_tflops,
-    };
+    let tflops = answer.hardware.tflops(question.model.precision);
     let work = 3.0 * question.model.flop() * f64::from(question.batch);
     work / (answer.iteration_s(plan) * tflops * 1e12 * f64::from(answer.devices.count))
 }
