@@ -375,8 +375,8 @@ async fn change(
                     [] => vec![None],
                     accounts => accounts.iter().map(|account| Some(account.as_str())).collect(),
                 };
-                let is_found = of.iter().fold(false, |found, of| document.remove(*of, Some(name)) || found);
-                if !is_found {
+                let removed = of.into_iter().filter(|account| document.remove(*account, Some(name))).count();
+                if removed == 0 {
                     return Err(nothing());
                 }
                 lines.push(format!("  C = {CLUSTER:<10} U = {name}"));
