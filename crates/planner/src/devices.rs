@@ -7,7 +7,7 @@ pub struct Device {
     pub name: &'static str,
     /// Peak of what training multiplies matrices with (tensor cores where there are any) in 16 bits, in 10¹² operations a second.
     pub peak_tflops: f64,
-    /// The same in 32 bits, in the way that frameworks choose unless told otherwise, and whether that rounds to fewer (TF32).
+    /// The same in 32 bits, as frameworks compute it by default, and whether that rounds to fewer (TF32).
     pub single_tflops: (f64, bool),
     /// The same in 8 and in 4 bits; 0 where there is none.
     pub short_tflops: [f64; 2],

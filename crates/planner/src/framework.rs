@@ -1,4 +1,4 @@
-//! Training frameworks: what their hosts need to start operators, and what they do unless told otherwise.
+//! Training frameworks: times of their hosts to start operators, and their defaults.
 
 /// A training framework.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ impl Framework {
         }
     }
 
-    /// Whether gradients are reduced while the backward pass goes on, unless told otherwise.
+    /// Whether gradients are reduced during the backward pass by default.
     #[must_use]
     pub fn is_overlapping(self) -> bool {
         matches!(self, Self::Torch | Self::DeepSpeed)

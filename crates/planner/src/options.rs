@@ -45,7 +45,7 @@ pub enum Attention {
     /// Scores are written to memory.
     #[default]
     Unfused,
-    /// One kernel, in which scores never reach memory (FlashAttention and its like).
+    /// One kernel, in which scores never reach memory (FlashAttention and similar).
     Fused,
 }
 

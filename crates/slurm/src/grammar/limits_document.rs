@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_wharf_does_not_have_are_refused() {
+    fn limits_without_a_counterpart_are_refused() {
         let mut document = LimitsDocument::parse("").unwrap();
         let ann = Entity::User("ann".to_owned());
         for (name, text) in

@@ -18,7 +18,7 @@ def fail():
 
 
 class Counter:
-    """Counts until it is told to go on, also across requeues."""
+    """Counts its starts; the first one runs until it is requeued."""
 
     def __init__(self, folder):
         self.folder = folder
