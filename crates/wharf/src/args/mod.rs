@@ -312,9 +312,9 @@ pub enum Command {
     Salloc(SlurmArgs),
     /// Run a command on all nodes of a job, as Slurm's srun does
     Srun(SlurmArgs),
-    /// Show and change accounts, users and their limits, as Slurm's sacctmgr does
+    /// Manage accounts and limits of users, as Slurm's sacctmgr does
     Sacctmgr(SlurmArgs),
-    /// Show shares and usage of accounts and users, as Slurm's sshare does
+    /// Show shares and usage of users, as Slurm's sshare does
     Sshare(SlurmArgs),
     /// Show priorities of waiting jobs, as Slurm's sprio does
     Sprio(SlurmArgs),
