@@ -131,8 +131,12 @@ impl Live {
     /// # Errors
     /// [`BadExport`] where the head is of another version.
     pub fn read(exported: Exported) -> Result<Self, BadExport> {
-        let Exported { now_s, epoch_unix_s, policies, node_images, jobs, limits, limits_applied_s, .. } =
+        let Exported { now_s, epoch_unix_s, policies, nodes, jobs, limits, limits_applied_s, node_images } =
             exported;
+        // Earlier heads have texts only.
+        if !nodes.is_empty() {
+            return Err(BadExport);
+        }
         let applied = AppliedLimits { text: limits, at_s: limits_applied_s, ..AppliedLimits::default() };
         let choice = |change: PolicyChange| {
             let since = Time::try_new((change.time_s - epoch_unix_s).max(0.0)).ok_or(BadExport)?;

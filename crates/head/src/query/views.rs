@@ -270,8 +270,10 @@ fn brief_detail(dispatcher: &Dispatcher, job: JobId, spec: Option<&JobSpec>) -> 
 
 /// The jobs of some ids and the elements of some arrays, by id; unknown ids are left out.
 pub(crate) fn jobs_of(dispatcher: &Dispatcher, ids: &[u32]) -> Vec<u32> {
-    let known = ids.iter().filter(|&&id| dispatcher.engine.state().has_job(JobId(id)));
-    let jobs: BTreeSet<u32> = known.flat_map(|&id| dispatcher.log.state.whole(id)).collect();
+    // An id that is repeated must not cost as much as its array each time.
+    let named: BTreeSet<u32> = ids.iter().copied().collect();
+    let known = named.into_iter().filter(|&id| dispatcher.engine.state().has_job(JobId(id)));
+    let jobs: BTreeSet<u32> = known.flat_map(|id| dispatcher.log.state.whole(id)).collect();
     jobs.into_iter().collect()
 }
 

@@ -21,6 +21,8 @@ use crate::grammar::moment::{Side, moment};
 pub(super) const ARRAY_SIZE_MAX: u32 = 1_000_001;
 /// What jobs have from the signal to the kill, as Slurm's KillWait.
 pub(super) const KILL_WAIT_S: f64 = 30.0;
+/// Longest submit line that is kept, in bytes: no program starts with a variable of 128 KiB.
+const SUBMIT_LINE_MAX: usize = 64 << 10;
 /// How much less urgent `--nice` without a number makes a job.
 const NICE: i32 = 100;
 /// Causes that machines are to blame for, after which a job is retried by default.
@@ -276,11 +278,13 @@ fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// This process's command line, the program without its folder.
+/// This process's command line, the program without its folder, as far as it fits into a variable.
 fn submit_line() -> String {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().and_then(|first| first.rsplit('/').next()).unwrap_or_default().to_owned();
-    std::iter::once(program).chain(words.into_iter().skip(1)).collect::<Vec<_>>().join(" ")
+    let mut line = std::iter::once(program).chain(words.into_iter().skip(1)).collect::<Vec<_>>().join(" ");
+    line.truncate(line.floor_char_boundary(SUBMIT_LINE_MAX));
+    line
 }
 
 /// The name of the submitting user's group, where it can be an account's.

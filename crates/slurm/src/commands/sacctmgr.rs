@@ -330,6 +330,9 @@ async fn change(
     words: &[&str],
     verb: Verb,
 ) -> Result<u8, CommandError> {
+    if parsed.has("readonly") {
+        return Err(CommandError::failed("Can't run this command in readonly mode."));
+    }
     let Some((entity, rest)) = words.split_first() else {
         return Err(CommandError::failed("too few arguments: account or user?"));
     };

@@ -49,10 +49,10 @@ pub fn of_script(folder: &Path, script: Option<&Path>) -> io::Result<Vec<(&'stat
 const AFTER_PROFILE: &str = "\
 PATH='FOLDER':$PATH
 unset BASH_ENV
-if [ -n \"$WHARF_BASH_ENV\" ]; then
+if [ -n \"${WHARF_BASH_ENV-}\" ]; then
     export BASH_ENV=\"$WHARF_BASH_ENV\"
     unset WHARF_BASH_ENV
-    . \"$BASH_ENV\"
+    if [ -r \"$BASH_ENV\" ]; then . \"$BASH_ENV\"; fi
 fi
 ";
 

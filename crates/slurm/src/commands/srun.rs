@@ -405,7 +405,7 @@ fn identity(job: &JobSummary) -> Variables {
 /// The number after the steps that the head has reports of.
 async fn next_reported(client: &Client, job: u32) -> Result<u32, CommandError> {
     let steps = client.get_job(job).await?.steps;
-    Ok(steps.iter().map(|step| step.id + 1).max().unwrap_or(0))
+    Ok(steps.iter().map(|step| step.id.saturating_add(1)).max().unwrap_or(0))
 }
 
 /// The number of the next step of the job; those of one job are counted in a file beside its script.

@@ -122,5 +122,7 @@ impl Layout {
 
 fn fitted(value: &str, width: usize, is_right: bool) -> String {
     let cut: String = value.chars().take(width).collect();
+    // The widest that can be formatted.
+    let width = width.min(u16::MAX.into());
     if is_right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
 }

@@ -1,7 +1,7 @@
 //! Moments as `--begin`, `--starttime` and `--deadline` write them, in any order of day and time: `teatime tomorrow`, `11/16-8:00pm`.
 
 use jiff::civil::{Date, Time};
-use jiff::{Timestamp, ToSpan as _, Zoned};
+use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
 
 /// On which side of now a moment is whose day, or whose year, is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,8 @@ impl Reader<'_> {
             delta_s = i64::from(number) * unit_s(&unit).ok_or(Malformed(start))?;
             self.at += unit.len();
         }
-        let at = self.now.checked_add((sign * delta_s).seconds()).map_err(|_| Malformed(self.at))?;
+        let delta = SignedDuration::from_secs(sign * delta_s);
+        let at = self.now.checked_add(delta).map_err(|_| Malformed(self.at))?;
         self.date = Some(Day::of(at.date()));
         self.time = Some((at.hour(), at.minute(), at.second()));
         Ok(())
@@ -284,6 +285,14 @@ mod tests {
     fn moments_with_short_units_are_read_although_slurm_refuses_them() {
         let now: Zoned = "2026-11-19T21:37:51[UTC]".parse().unwrap();
         assert_eq!(moment("now-30min", &now, Side::Past), Ok(seconds("2026-11-19T21:07:51", &now)));
+    }
+
+    #[test]
+    fn distances_beyond_the_calendar_are_refused() {
+        let now: Zoned = "2026-11-19T21:37:51[UTC]".parse().unwrap();
+        for text in ["now+999999999weeks", "now-999999999weeks", "now+999999999days", "now-999999999hours"] {
+            assert_eq!(moment(text, &now, Side::Future), Err(Malformed(text.len())), "{text}");
+        }
     }
 
     proptest::proptest! {

@@ -48,8 +48,9 @@ pub fn columns(fields: &[Field], format: &str) -> Result<Vec<Column>, String> {
         }
         let (name, width) = word.split_once('%').unwrap_or((word, ""));
         let mut column = find(fields, name).map(Column::of).ok_or_else(|| name.to_owned())?;
-        if let Ok(own) = width.trim_start_matches('-').parse() {
-            (column.width, column.is_left) = (own, width.starts_with('-'));
+        // Wider ones cannot be formatted.
+        if let Ok(own) = width.trim_start_matches('-').parse::<u16>() {
+            (column.width, column.is_left) = (own.into(), width.starts_with('-'));
         }
         columns.push(column);
     }
@@ -121,6 +122,7 @@ mod tests {
         assert_eq!(of("JOBID,account%20"), Ok(vec![("JobID", 12, true), ("Account", 20, false)]));
         assert_eq!(of("jobid%20, account%-9"), Ok(vec![("JobID", 20, false), ("Account", 9, true)]));
         assert_eq!(of("elap,defacct"), Ok(vec![("Elapsed", 10, false), ("Def Acct", 10, false)]));
+        assert_eq!(of("jobid%70000"), Ok(vec![("JobID", 12, true)]), "wider than can be formatted");
         assert_eq!(of("jobid,nosuch"), Err("nosuch".to_owned()));
         assert_eq!(of("ALL").map(|all| all.len()), Ok(FIELDS.len()));
     }
