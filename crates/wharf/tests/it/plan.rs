@@ -503,7 +503,7 @@ fn one_plan_is_estimated_as_it_was_asked_for() {
         "{warned}"
     );
     for (more, code, told) in [
-        ("--plan tp=3", 3, "tp=3 does not divide 96 heads; valid are 1, 2"),
+        ("--plan tp=3", 3, "degrees divide 64: 1, 2, 4"),
         ("--plan tp=8,pp=8,dp=2", 3, "dp=1 would use them"),
         ("--plan tp=x", 2, "a whole number"),
         ("--plan colour=1", 2, "keys are tp, pp"),
