@@ -33,7 +33,7 @@ pub enum ShortFormError {
         text: String,
     },
     /// A count is no number.
-    #[error("{} is no number of {what}", shown(text))]
+    #[error("{} is not a number of {what}", shown(text))]
     NoNumber {
         /// The text.
         text: String,
