@@ -267,8 +267,8 @@ fn free_at(world: &World<'_>, at_s: f64) -> Vec<BTreeSet<usize>> {
     world.free_without(&gone)
 }
 
-/// Whole nodes and one for the remaining devices, all of one type and switch. Whole nodes are idle ones, then those of candidates that hold no
-/// other jobs. The remaining devices are on the node with the fewest free ones that are enough, else where the last candidates make room.
+/// Whole nodes and one for the remaining devices, all of one type and switch. Whole nodes are idle ones, in the order of the types that the job
+/// names, then those of candidates that hold no other jobs. The remaining devices are on the node with the fewest free ones that are enough, else where the last candidates make room.
 fn on_whole_nodes(
     world: &World<'_>,
     head: usize,
@@ -287,7 +287,11 @@ fn on_whole_nodes(
         (one.kind, one.switch) == (other.kind, other.switch)
     };
     let all = 0..world.nodes.len();
-    let idle = all.clone().filter(|&node| is_allowed(node) && free[node].len() == world.nodes[node].size);
+    let mut idle: Vec<usize> = all.clone().collect();
+    idle.retain(|&node| is_allowed(node) && free[node].len() == world.nodes[node].size);
+    // Types that the job prefers come first.
+    let types = &world.jobs[head].types;
+    idle.sort_by_key(|&node| types.iter().position(|kind| *kind == world.nodes[node].kind));
     let of_candidates: Vec<usize> =
         candidates.iter().flat_map(|&job| world.placement(job).iter().map(|share| share.0)).collect();
     let clearable = of_candidates
@@ -295,7 +299,7 @@ fn on_whole_nodes(
         .copied()
         .filter(|&node| is_allowed(node) && on(node).iter().all(|job| candidates.contains(job)));
     let mut gathered: Vec<usize> = Vec::new();
-    for node in idle.chain(clearable) {
+    for node in idle.into_iter().chain(clearable) {
         if world.nodes[node].size < size || gathered.contains(&node) {
             continue;
         }
