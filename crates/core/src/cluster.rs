@@ -11,6 +11,8 @@ pub const DEVICES_PER_NODE_MAX: u32 = 128;
 pub struct ClusterSpec {
     /// The nodes; a node's position is its id.
     pub nodes: Vec<NodeSpec>,
+    /// Licences of the whole cluster, by name.
+    pub licences: Vec<(Arc<str>, u64)>,
 }
 
 impl ClusterSpec {
@@ -25,8 +27,14 @@ impl ClusterSpec {
             memory_gib: NodeSpec::MEMORY_GIB_PER_DEVICE * devices,
             switch: 0,
             pool: NodeSpec::no_pool(),
+            details: None,
         };
-        Self { nodes: (0..nodes).map(node).collect() }
+        Self::of((0..nodes).map(node).collect())
+    }
+
+    /// A cluster of these nodes, without licences.
+    pub fn of(nodes: Vec<NodeSpec>) -> Self {
+        Self { nodes, licences: Vec::new() }
     }
 
     /// Whether any node belongs to a pool.
@@ -57,6 +65,27 @@ pub struct NodeSpec {
     pub switch: u32,
     /// The part of the cluster that it belongs to; empty where there are no parts.
     pub pool: Arc<str>,
+    /// What few nodes have.
+    pub details: Option<Arc<NodeDetails>>,
+}
+
+/// What few nodes have.
+///
+/// A machine with devices of several types is several nodes, one for each *device group*: the first has the machine's name,
+/// CPUs, memory and resources, and the others follow it and name it as their host. Policies place gangs on device groups as on
+/// any node; what a machine has beside devices is accounted for it as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeDetails {
+    /// The machine of a further device group, which is the first node before it with that name.
+    pub host: Option<Arc<str>>,
+    /// Memory of each device; 0 where unknown.
+    pub device_memory_mib: u64,
+    /// Named countable resources of the machine.
+    pub resources: Vec<(Arc<str>, u64)>,
+    /// The block that its rack (its switch) belongs to.
+    pub block: u32,
+    /// Devices with direct links to each other: so many from the first on, and so on; 0 for all.
+    pub domain: u32,
 }
 
 impl NodeSpec {
@@ -64,6 +93,19 @@ impl NodeSpec {
     pub const CPUS_PER_DEVICE: u32 = 8;
     /// Memory assumed per device where a short form names none.
     pub const MEMORY_GIB_PER_DEVICE: u32 = 64;
+
+    /// The device type of a node without devices.
+    pub const NO_DEVICES: &str = "cpu";
+
+    /// The name of the machine.
+    pub fn machine(&self) -> &str {
+        self.details.as_deref().and_then(|details| details.host.as_deref()).unwrap_or(&self.name)
+    }
+
+    /// The name of a machine's further device group.
+    pub fn group_name(machine: &str, device_type: &str) -> Arc<str> {
+        format!("{machine}/{device_type}").into()
+    }
 
     /// The pool of a node that belongs to none.
     pub fn no_pool() -> Arc<str> {
@@ -169,13 +211,30 @@ impl fmt::Debug for DeviceSet {
     }
 }
 
-/// Some devices of one node: a placement is a list of these, each node at most once.
+/// What a gang has on one node: a placement is a list of these, each node at most once for each group of the gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeShare {
     /// The node.
     pub node: crate::ids::NodeId,
-    /// Its devices that belong to the placement; never empty.
+    /// Its devices that belong to the placement; empty only for tasks without devices.
     pub devices: DeviceSet,
+    /// Tasks without devices; those with devices follow from their number.
+    pub tasks: u32,
+    /// The group of a heterogeneous job; 0 for the first.
+    pub group: u32,
+}
+
+impl NodeShare {
+    /// Devices of a node.
+    #[inline]
+    pub const fn new(node: crate::ids::NodeId, devices: DeviceSet) -> Self {
+        Self { node, devices, tasks: 0, group: 0 }
+    }
+
+    /// Tasks without devices on a node.
+    pub const fn tasks(node: crate::ids::NodeId, tasks: u32) -> Self {
+        Self { node, devices: DeviceSet::EMPTY, tasks, group: 0 }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What comes in from outside, and what the outside must do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::accounts::Accounts;
 use crate::cluster::NodeSpec;
 use crate::ids::{JobId, NodeId};
 use crate::job::JobSpec;
@@ -139,6 +141,8 @@ pub(crate) struct Outbox {
     effects: Vec<Effect>,
     /// For each job, the latest generation whose launch was ordered.
     launched: Vec<u32>,
+    /// Placed jobs that wait for what others still have beside devices.
+    blocked: BTreeSet<JobId>,
 }
 
 impl Outbox {
@@ -149,10 +153,28 @@ impl Outbox {
             self.launched.resize(state.next_job().index(), 0);
         }
         let launched = &mut self.launched[job.index()];
-        if phase == Phase::Placed && *launched < generation && !state.is_blocked(job) {
+        if phase != Phase::Placed || *launched >= generation {
+            return;
+        }
+        if !state.is_blocked(job) {
             *launched = generation;
             self.effects.push(Effect::Launch { job, generation });
+        } else if waits_for_machine(state, job) {
+            self.blocked.insert(job);
         }
+    }
+
+    /// Orders the launch of jobs that were kept from it by what others had beside devices, where these have given it back.
+    pub(crate) fn launch_blocked(&mut self, state: &State) {
+        for job in std::mem::take(&mut self.blocked) {
+            self.launch_if_ready(state, job);
+        }
+    }
+
+    /// Takes in jobs that were placed before.
+    pub(crate) fn adopt(&mut self, state: &State) {
+        let placed = state.jobs().filter(|(_, _, life)| life.phase == Phase::Placed).map(|(job, ..)| job);
+        self.blocked.extend(placed.filter(|&job| waits_for_machine(state, job) && state.is_blocked(job)));
     }
 
     /// Orders the stop of a job's processes.
@@ -163,4 +185,9 @@ impl Outbox {
     pub(crate) fn drain(&mut self, into: &mut Vec<Effect>) {
         into.append(&mut self.effects);
     }
+}
+
+/// Whether a job may wait for anything but its own devices to be given back.
+fn waits_for_machine(state: &State, job: JobId) -> bool {
+    state.spec(job).gang.needs.is_some() || *state.leaving() != Accounts::default()
 }

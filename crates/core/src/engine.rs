@@ -91,6 +91,12 @@ impl Engine {
         std::mem::take(&mut self.violations)
     }
 
+    /// Gives the cluster these licences from now on; jobs that have some keep them.
+    pub fn set_licences(&mut self, licences: Vec<(std::sync::Arc<str>, u64)>) {
+        self.state.set_licences(licences);
+        self.is_dirty = true;
+    }
+
     /// Takes what the outside must do, in order.
     pub fn drain_effects(&mut self, into: &mut Vec<Effect>) {
         self.outbox.drain(into);
@@ -127,6 +133,7 @@ impl Engine {
 
     /// Tells the policy of everything that lives.
     fn adopt(&mut self, now: Time) {
+        self.outbox.adopt(&self.state);
         let knowledge = self.policy.knowledge();
         let view = View::new(now, &self.state, &*self.perf, knowledge);
         for job in view.live_jobs().filter(|&job| view.job(job).phase != Phase::Held) {
@@ -164,18 +171,17 @@ impl Engine {
             Command::LoseNode(node) => self.lose_node(now, node, log)?,
             Command::ReturnNode(node) => {
                 self.known_node(node)?;
-                self.record_node(now, node, Event::NodeReturned { node }, log);
+                self.record_groups(now, node, |node| Event::NodeReturned { node }, log);
             }
             Command::CordonNode(node) => self.cordon(now, node, log)?,
             Command::DrainNode(node) => {
                 self.cordon(now, node, log)?;
-                let mut jobs = Vec::new();
-                self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
+                let jobs = self.jobs_on_machine(node);
                 self.stop_all(now, &jobs, StopReason::Moved, log);
             }
             Command::OpenNode(node) => {
                 self.known_node(node)?;
-                self.record_node(now, node, Event::NodeOpened { node }, log);
+                self.record_groups(now, node, |node| Event::NodeOpened { node }, log);
             }
             Command::LoseDevice(node, device) => {
                 self.known_device(node, device)?;
@@ -417,6 +423,7 @@ impl Engine {
         for &job in &affected {
             self.outbox.launch_if_ready(&self.state, job);
         }
+        self.outbox.launch_blocked(&self.state);
         self.rate_again(now, &affected, log);
     }
 
@@ -460,10 +467,9 @@ impl Engine {
 
     fn lose_node(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
         self.known_node(node)?;
-        let mut jobs = Vec::new();
-        self.state.schedule().jobs_on(self.state.topology(), node, &mut jobs);
+        let jobs = self.jobs_on_machine(node);
         self.stop_all(now, &jobs, StopReason::NodeLost, log);
-        self.record_node(now, node, Event::NodeLost { node }, log);
+        self.record_groups(now, node, |node| Event::NodeLost { node }, log);
         Ok(())
     }
 
@@ -493,7 +499,7 @@ impl Engine {
 
     fn cordon(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
         self.known_node(node)?;
-        self.record_node(now, node, Event::NodeCordoned { node }, log);
+        self.record_groups(now, node, |node| Event::NodeCordoned { node }, log);
         Ok(())
     }
 
@@ -503,6 +509,27 @@ impl Engine {
             self.tell(now, Change::Stopping(job));
         }
         self.is_dirty = true;
+    }
+
+    /// The jobs that have anything of a node's machine, ascending.
+    fn jobs_on_machine(&self, node: NodeId) -> Vec<JobId> {
+        let (schedule, topology) = (self.state.schedule(), self.state.topology());
+        let (mut all, mut jobs) = (Vec::new(), Vec::new());
+        for group in topology.groups(node) {
+            schedule.jobs_on(topology, group, &mut jobs);
+            all.append(&mut jobs);
+            all.extend_from_slice(schedule.guests(group));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Records an event of a machine for each of its device groups.
+    fn record_groups(&mut self, now: Time, node: NodeId, event: impl Fn(NodeId) -> Event, log: &mut dyn Log) {
+        for group in self.state.topology().groups(node) {
+            self.record_node(now, group, event(group), log);
+        }
     }
 
     fn record_node(&mut self, now: Time, node: NodeId, event: Event, log: &mut dyn Log) {
@@ -535,7 +562,8 @@ impl Engine {
             let neighbours: Vec<&JobSpec> = others.iter().map(|&other| state.spec(other)).collect();
             self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
         };
-        if !state.schedule().is_sharing() {
+        // A part of a device is the job's own: the speed that it declares is the one that it has there.
+        if !state.schedule().is_sharing() || state.spec(job).gang.device_part().is_some() {
             return beside(&[]);
         }
         let mut seen: Vec<Vec<JobId>> = Vec::new();

@@ -109,7 +109,7 @@ impl State {
     ) -> Self {
         let nodes: Vec<NodeImage> = nodes.into_iter().collect();
         let specs = nodes.iter().map(|image| image.spec.clone()).collect();
-        let mut state = Self::new(&ClusterSpec { nodes: specs }, slots);
+        let mut state = Self::new(&ClusterSpec::of(specs), slots);
         for image in jobs {
             state.add_image(image);
         }

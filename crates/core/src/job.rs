@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::access::Scope;
 use crate::cluster::NodeSpec;
+use crate::request::{Request, is_slice};
 use crate::time::Time;
 
 /// A job as submitted, or as read from a trace. Plain facts: nothing here changes while the job runs.
@@ -86,7 +87,7 @@ impl JobSpec {
 }
 
 /// The devices that a job needs at the same time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gang {
     /// Devices that it asks for.
     pub devices: u32,
@@ -113,39 +114,26 @@ pub struct Needs {
     pub names: Vec<Arc<str>>,
     /// The named reservation whose nodes it runs on.
     pub reservation: Option<Arc<str>>,
-    /// Processors for each device; 0 where that does not matter.
-    pub cpus: u32,
-    /// Main memory for each device; 0 where that does not matter.
-    pub memory_mib: u64,
+    /// What its tasks take of machines beside whole devices.
+    pub request: Request,
     /// The pools that its owner may use.
     pub scope: Scope,
-    /// CPUs, memory and parts of devices on one node, where the job is a request in thousandths.
-    pub portion: Option<Portion>,
-}
-
-/// A request in thousandths of CPUs and devices, as container orchestrators have it. The number of devices is the gang's, 0 included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Portion {
-    /// CPUs for the whole job, in thousandths.
-    pub cpu_milli: u32,
-    /// Main memory for the whole job.
-    pub memory_mib: u32,
-    /// The part of each of its devices, in thousandths.
-    pub device_milli: u32,
+    /// Further groups of tasks, with requests of their own, that start with it (a heterogeneous job).
+    pub groups: Vec<Gang>,
 }
 
 impl Needs {
+    /// Whether a gang is divided evenly over its nodes: where it can be, it is.
+    pub fn is_even(&self, gang: &Gang) -> bool {
+        self.nodes
+            .is_some_and(|nodes| nodes > 0 && gang.size().is_multiple_of(nodes.saturating_mul(gang.step())))
+    }
+
     /// Whether a node can be one of its nodes.
     pub fn allow(&self, node: &NodeSpec) -> bool {
         self.admit(node)
-            && self.node.as_ref().is_none_or(|name| *name == node.name)
-            && (self.names.is_empty() || self.names.contains(&node.name))
-    }
-
-    /// Devices that so many processors and so much memory are enough for.
-    pub fn devices_within(&self, cpus: u64, memory_mib: u64) -> u64 {
-        let within = |have: u64, each: u64| have.checked_div(each).unwrap_or(u64::MAX);
-        within(cpus, u64::from(self.cpus)).min(within(memory_mib, self.memory_mib))
+            && self.node.as_deref().is_none_or(|name| name == node.machine())
+            && (self.names.is_empty() || self.names.iter().any(|name| **name == *node.machine()))
     }
 }
 
@@ -153,15 +141,12 @@ impl Gang {
     /// Instead of a device type: all that are not named.
     pub const OTHERS: &'static str = "*";
 
-    /// Whether devices of a type may be among its devices.
+    /// Whether devices of a type may be among its devices. Slices of devices go to those that name them.
     pub fn allows(&self, device_type: &str) -> bool {
-        self.device_types.is_empty()
-            || self.device_types.iter().any(|allowed| **allowed == *device_type || &**allowed == Self::OTHERS)
-    }
-
-    /// CPUs, memory and parts of devices, where the job is a request in thousandths.
-    pub fn portion(&self) -> Option<Portion> {
-        self.needs.as_ref()?.portion
+        let is_any =
+            || self.device_types.is_empty() || self.device_types.iter().any(|name| &**name == Self::OTHERS);
+        self.device_types.iter().any(|allowed| **allowed == *device_type)
+            || is_any() && !is_slice(device_type)
     }
 
     /// Exactly `devices` devices of any type.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::cluster::NodeShare;
 use crate::ids::JobId;
 use crate::reshape::Reshape;
+use crate::room::Scarcity;
 use crate::time::Time;
 use crate::topology::Topology;
 
@@ -30,6 +31,8 @@ pub enum Reason {
         /// What is free.
         free: u32,
     },
+    /// Devices alone would do, but there is too little of something else.
+    Scarce(Scarcity),
     /// Jobs of the same size go first.
     Behind {
         /// The one that goes first.
@@ -292,6 +295,7 @@ impl Reason {
             Self::Fragmented { needed, free } => {
                 write!(f, "needs {} together, {free} are free but apart", devices(*needed))
             }
+            Self::Scarce(scarcity) => write!(f, "{scarcity}"),
             Self::Behind { first, ahead } => match ahead {
                 1 => write!(f, "{} goes first", job(first)),
                 _ => write!(f, "{ahead} jobs go first, {} next", job(first)),

@@ -129,10 +129,7 @@ mod tests {
         cluster.nodes.extend(ClusterSpec::uniform("b", 1, 8).nodes);
         let topology = Topology::new(&cluster);
         let on = |shares: &[(u32, u128)]| -> Vec<NodeShare> {
-            let share = |&(node, devices): &(u32, u128)| NodeShare {
-                node: NodeId(node),
-                devices: DeviceSet(devices),
-            };
+            let share = |&(node, devices): &(u32, u128)| NodeShare::new(NodeId(node), DeviceSet(devices));
             shares.iter().map(share).collect()
         };
         for (before, after, expected) in [

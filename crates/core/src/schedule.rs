@@ -3,6 +3,7 @@
 //! The schedule is what has been *decided*: a job that was requested to stop is out of it at once, though its
 //! processes may still hold their devices (the [`State`](crate::state::State) knows about those).
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use crate::cluster::{DeviceSet, NodeShare};
@@ -11,7 +12,7 @@ use crate::job::Gang;
 use crate::topology::Topology;
 use crate::vacancy::{NodeUse, Vacancy};
 
-/// Most jobs that can share a device.
+/// Most jobs that can take turns on a device.
 pub const SLOTS_MAX: usize = 4;
 
 const NO_JOB: u32 = u32::MAX;
@@ -25,6 +26,10 @@ pub struct Schedule {
     vacancy: Vacancy,
     /// For each device, the jobs placed on it, packed to the front.
     occupants: Vec<[u32; SLOTS_MAX]>,
+    /// Jobs beyond those on devices that many have parts of, by the device's number.
+    crowd: BTreeMap<u32, Vec<JobId>>,
+    /// Jobs with tasks without devices, by node.
+    guests: BTreeMap<NodeId, Vec<JobId>>,
     placements: Vec<Option<Box<[NodeShare]>>>,
     placed_count: u32,
 }
@@ -45,6 +50,8 @@ impl Schedule {
             shared: 0,
             vacancy: Vacancy::default(),
             occupants: Vec::new(),
+            crowd: BTreeMap::new(),
+            guests: BTreeMap::new(),
             placements: Vec::new(),
             placed_count: 0,
         };
@@ -82,7 +89,14 @@ impl Schedule {
 
     /// The jobs on a device.
     pub fn occupants(&self, topology: &Topology, node: NodeId, device: u32) -> impl Iterator<Item = JobId> {
-        occupied(&self.occupants[(topology.node(node).first_device + device) as usize])
+        let number = topology.node(node).first_device + device;
+        let crowd = if self.crowd.is_empty() { None } else { self.crowd.get(&number) };
+        occupied(&self.occupants[number as usize]).chain(crowd.into_iter().flatten().copied())
+    }
+
+    /// The jobs with tasks without devices on a node.
+    pub fn guests(&self, node: NodeId) -> &[JobId] {
+        self.guests.get(&node).map_or(&[], Vec::as_slice)
     }
 
     /// The other jobs that share a device with this one, ascending.
@@ -101,7 +115,7 @@ impl Schedule {
         neighbours
     }
 
-    /// The jobs with devices on a node, ascending.
+    /// The jobs with devices on a node, ascending; [`Schedule::guests`] has those without.
     pub fn jobs_on(&self, topology: &Topology, node: NodeId, jobs: &mut Vec<JobId>) {
         jobs.clear();
         let here = topology.node(node);
@@ -113,6 +127,10 @@ impl Schedule {
                 }
             }
         }
+        if !self.crowd.is_empty() {
+            let numbers = here.first_device..here.first_device + here.spec.devices;
+            jobs.extend(self.crowd.range(numbers).flat_map(|(_, jobs)| jobs));
+        }
         jobs.sort_unstable();
         jobs.dedup();
     }
@@ -121,7 +139,9 @@ impl Schedule {
         let spec = topology.node(node);
         let devices = spec.spec.devices;
         self.occupants.resize(self.occupants.len() + devices as usize, [NO_JOB; SLOTS_MAX]);
-        self.vacancy.nodes.push(NodeUse::new(devices, spec.device_type));
+        let host = spec.host;
+        self.vacancy.nodes.push(NodeUse::new(devices, spec.device_type, host));
+        self.vacancy.nodes[host.index()].groups = node.0 - host.0 + 1;
         self.refresh(topology, node);
     }
 
@@ -136,7 +156,10 @@ impl Schedule {
             for device in 0..known.devices.min(here.spec.devices) as usize {
                 self.occupants[to + device] = self.occupants[from + device];
             }
-            *known = NodeUse::new(here.spec.devices, here.device_type);
+            *known = NodeUse {
+                groups: known.groups,
+                ..NodeUse::new(here.spec.devices, here.device_type, here.host)
+            };
         }
         known.is_there = true;
         self.refresh(topology, node);
@@ -184,7 +207,8 @@ impl Schedule {
 
     /// Finds out again which devices of a node are free.
     fn refresh(&mut self, topology: &Topology, node: NodeId) {
-        let free = if self.is_up(node) { self.idle(topology, node) } else { DeviceSet::EMPTY };
+        let is_free = self.is_up(node) && !self.is_exclusive(node);
+        let free = if is_free { self.idle(topology, node) } else { DeviceSet::EMPTY };
         self.vacancy.set_free(node, free);
     }
 
@@ -195,10 +219,16 @@ impl Schedule {
             let first = topology.node(share.node).first_device;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
-                if let Some(index) = occupants.iter().position(|&slot| slot == NO_JOB) {
-                    occupants[index] = job.0;
-                    self.shared += u32::from(index == 1);
+                match occupants.iter().position(|&slot| slot == NO_JOB) {
+                    Some(index) => {
+                        occupants[index] = job.0;
+                        self.shared += u32::from(index == 1);
+                    }
+                    None => self.crowd.entry(first + device).or_default().push(job),
                 }
+            }
+            if share.devices.is_empty() {
+                self.guests.entry(share.node).or_default().push(job);
             }
         }
         if self.placements.len() <= job.index() {
@@ -217,22 +247,27 @@ impl Schedule {
     ) -> Option<Box<[NodeShare]>> {
         let shares = self.placements.get_mut(job.index())?.take()?;
         self.placed_count -= 1;
+        self.vacancy.refund(gang, &shares);
         for share in &shares {
-            if let Some(needs) = &gang.needs {
-                self.vacancy.promise(*share, needs, false);
-            }
             let first = topology.node(share.node).first_device;
             let mut freed = DeviceSet::EMPTY;
             for device in share.devices.iter() {
                 let occupants = &mut self.occupants[(first + device) as usize];
                 let was_shared = occupants[1] != NO_JOB;
-                remove(occupants, job);
+                if remove(occupants, job) {
+                    refill(occupants, &mut self.crowd, first + device);
+                } else {
+                    leave(&mut self.crowd, &(first + device), job);
+                }
                 self.shared -= u32::from(was_shared && occupants[1] == NO_JOB);
                 if occupants[0] == NO_JOB {
                     freed.insert(device);
                 }
             }
             self.vacancy.add_free(share.node, freed);
+            if share.devices.is_empty() {
+                leave(&mut self.guests, &share.node, job);
+            }
         }
         Some(shares)
     }
@@ -242,9 +277,34 @@ fn occupied(device: &[u32; SLOTS_MAX]) -> impl Iterator<Item = JobId> {
     device.iter().copied().take_while(|&job| job != NO_JOB).map(JobId)
 }
 
-fn remove(device: &mut [u32; SLOTS_MAX], job: JobId) {
-    if let Some(at) = device.iter().position(|&slot| slot == job.0) {
+/// Takes a job off a device, and returns whether it was there.
+fn remove(device: &mut [u32; SLOTS_MAX], job: JobId) -> bool {
+    let at = device.iter().position(|&slot| slot == job.0);
+    if let Some(at) = at {
         device.copy_within(at + 1.., at);
         device[SLOTS_MAX - 1] = NO_JOB;
+    }
+    at.is_some()
+}
+
+/// Puts one of the jobs beyond a device's first ones in the place of one that left.
+fn refill(device: &mut [u32; SLOTS_MAX], crowd: &mut BTreeMap<u32, Vec<JobId>>, number: u32) {
+    if crowd.is_empty() {
+        return;
+    }
+    if let Some(&next) = crowd.get(&number).and_then(|jobs| jobs.first()) {
+        leave(crowd, &number, next);
+        device[SLOTS_MAX - 1] = next.0;
+    }
+}
+
+/// Takes a job off a list.
+fn leave<K: Ord>(lists: &mut BTreeMap<K, Vec<JobId>>, key: &K, job: JobId) {
+    let Some(jobs) = lists.get_mut(key) else { return };
+    if let Some(at) = jobs.iter().position(|&other| other == job) {
+        jobs.remove(at);
+    }
+    if jobs.is_empty() {
+        lists.remove(key);
     }
 }

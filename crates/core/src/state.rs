@@ -1,6 +1,9 @@
 //! The state of everything, as a fold over events.
 
+use std::sync::Arc;
+
 use crate::access::Access;
+use crate::accounts::Accounts;
 use crate::cluster::{ClusterSpec, NodeShare, NodeSpec};
 use crate::event::{Chosen, Detail, Event, JobEnd, StopReason};
 use crate::ids::{JobId, NodeId};
@@ -20,6 +23,8 @@ pub struct State {
     jobs: Vec<JobState>,
     /// For each device, how many jobs were requested to leave it and have not yet.
     vacating: Vec<u8>,
+    /// What these jobs still have of machines beside devices.
+    leaving: Accounts,
     counts: PhaseCounts,
     access: Access,
     /// Ids that were left out.
@@ -252,7 +257,8 @@ impl State {
         let vacating = vec![0; topology.numbers()];
         let (specs, jobs, counts) = (Vec::new(), Vec::new(), PhaseCounts::default());
         let access = Access::default();
-        Self { topology, schedule, specs, jobs, vacating, counts, access, skipped: 0 }
+        let leaving = Accounts::default();
+        Self { topology, schedule, specs, jobs, vacating, leaving, counts, access, skipped: 0 }
     }
 
     /// Lets a device hold so many jobs from now on. What shares devices already is not disturbed.
@@ -267,6 +273,11 @@ impl State {
             live.for_each(|(spec, _)| access.confine(spec));
             self.access = access;
         }
+    }
+
+    /// Gives the cluster these licences from now on. Jobs that have some keep them.
+    pub(crate) fn set_licences(&mut self, licences: Vec<(Arc<str>, u64)>) {
+        self.topology.set_licences(licences);
     }
 
     /// Who may use which pool.
@@ -328,15 +339,65 @@ impl State {
         self.counts
     }
 
-    /// Whether some device of the job's placement is still held by a job that was requested to leave it.
+    /// Whether something of the job's placement is still held by a job that was requested to leave it.
     pub fn is_blocked(&self, job: JobId) -> bool {
-        self.schedule.placement(job).unwrap_or_default().iter().any(|share| {
+        let placement = self.schedule.placement(job).unwrap_or_default();
+        let is_vacating = |share: &NodeShare| {
             let first = self.topology.node(share.node).first_device;
-            share.devices.iter().any(|device| {
-                let device = first + device;
-                self.vacating[device as usize] > 0
-            })
+            share.devices.iter().any(|device| self.vacating[(first + device) as usize] > 0)
+        };
+        placement.iter().any(is_vacating) || self.is_short(job, placement)
+    }
+
+    /// Whether what leaving jobs still have beside devices keeps a job from starting: with it, more than there is would be used.
+    fn is_short(&self, job: JobId, placement: &[NodeShare]) -> bool {
+        let placed = self.schedule.accounts();
+        let is_alone = |node: NodeId| self.leaving.is_exclusive(self.topology.node(node).host);
+        if placement.iter().any(|share| is_alone(share.node)) {
+            return true;
+        }
+        let gang = &self.spec(job).gang;
+        if gang.needs.is_none() {
+            return false;
+        }
+        let licence = |name: &str| {
+            let left = self.leaving.licences(name);
+            left > 0 && placed.licences(name) + left > crate::accounts::licences_of(&self.topology, name)
+        };
+        if gang.licences().any(|(name, _)| licence(name)) {
+            return true;
+        }
+        placement.iter().any(|share| {
+            let host = self.topology.node(share.node).host;
+            let (here, left) = (placed.machine(host), self.leaving.machine(host));
+            let Some(charge) = gang.charge(share) else { return false };
+            if charge.request.is_exclusive && self.is_vacating(host) {
+                return true;
+            }
+            let (cpu_milli, memory_mib) = self.topology.machine_amounts(host);
+            left.shares > 0
+                && (here.cpu_milli.saturating_add(left.cpu_milli) > cpu_milli
+                    || here.memory_mib.saturating_add(left.memory_mib) > memory_mib
+                    || charge.named().any(|(name, _)| {
+                        placed.named(host, name) + self.leaving.named(host, name)
+                            > self.topology.resource(host, name)
+                    }))
         })
+    }
+
+    /// Whether any job is leaving a machine.
+    fn is_vacating(&self, host: NodeId) -> bool {
+        self.leaving.machine(host).shares > 0
+            || self.topology.groups(host).any(|group| {
+                let node = self.topology.node(group);
+                let devices = node.first_device as usize..(node.first_device + node.spec.devices) as usize;
+                self.vacating[devices].iter().any(|&count| count > 0)
+            })
+    }
+
+    /// What jobs that were requested to stop still have of machines beside devices.
+    pub fn leaving(&self) -> &Accounts {
+        &self.leaving
     }
 
     /// How a job's devices differ from those that it had before them.
@@ -533,7 +594,17 @@ impl State {
     }
 
     fn vacate(&mut self, job: JobId, by: i8) {
-        for share in self.jobs[job.index()].leaving() {
+        let shares = self.jobs[job.index()].leaving();
+        let gang = &self.specs[job.index()].gang;
+        if gang.needs.is_some() {
+            let host = |node: NodeId| self.topology.node(node).host;
+            if by > 0 {
+                self.leaving.charge(host, gang, shares);
+            } else if !shares.is_empty() {
+                self.leaving.refund(host, gang, shares);
+            }
+        }
+        for share in shares {
             let first = self.topology.node(share.node).first_device;
             for device in share.devices.iter() {
                 let count = &mut self.vacating[(first + device) as usize];

@@ -3,19 +3,18 @@
 //! A vacancy can be cloned and changed apart from the schedule it belongs to: a forecast of what will be free once some jobs
 //! have ended.
 
+use crate::accounts::Accounts;
 use crate::cluster::{DeviceSet, NodeShare};
 use crate::ids::{DeviceTypeId, NodeId};
-use crate::job::{Gang, Needs};
+use crate::job::Gang;
 use crate::node_set::NodeSet;
-use crate::topology::Topology;
 
-const MIB_PER_GIB: u64 = 1024;
-
-/// Free devices, processors and memory of every node.
+/// Free devices of every node, and what jobs have of machines beside them.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Vacancy {
     pub(crate) nodes: Vec<NodeUse>,
     index: FreeIndex,
+    pub(crate) accounts: Accounts,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,14 +29,14 @@ pub(crate) struct NodeUse {
     pub(crate) is_closed: bool,
     /// Devices that must not be used.
     pub(crate) broken: DeviceSet,
-    /// What jobs that asked for a share of the machine were promised.
-    pub(crate) cpus_used: u64,
-    pub(crate) memory_used_mib: u64,
+    /// The first device group of its machine, and how many the machine has.
+    pub(crate) host: NodeId,
+    pub(crate) groups: u32,
 }
 
 impl NodeUse {
     /// A node that is there, with nothing free yet.
-    pub(crate) fn new(devices: u32, device_type: DeviceTypeId) -> Self {
+    pub(crate) fn new(devices: u32, device_type: DeviceTypeId, host: NodeId) -> Self {
         Self {
             free: DeviceSet::EMPTY,
             devices,
@@ -46,8 +45,8 @@ impl NodeUse {
             is_cordoned: false,
             is_closed: false,
             broken: DeviceSet::EMPTY,
-            cpus_used: 0,
-            memory_used_mib: 0,
+            host,
+            groups: 1,
         }
     }
 }
@@ -92,39 +91,6 @@ impl Vacancy {
         self.nodes[node.index()].broken
     }
 
-    /// Processors and memory of a node that no job was promised; unlimited where unknown.
-    pub fn unpromised(&self, topology: &Topology, node: NodeId) -> (u64, u64) {
-        let (spec, used) = (&topology.node(node).spec, &self.nodes[node.index()]);
-        let left = |total: u64, used: u64| if total == 0 { u64::MAX } else { total.saturating_sub(used) };
-        (
-            left(u64::from(spec.cpus), used.cpus_used),
-            left(u64::from(spec.memory_gib) * MIB_PER_GIB, used.memory_used_mib),
-        )
-    }
-
-    /// How many devices of a node a gang with [`Needs`] may have on an empty node.
-    pub fn capacity(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
-        let spec = &topology.node(node).spec;
-        if !needs.allow(spec) {
-            return 0;
-        }
-        let all = |total: u64| if total == 0 { u64::MAX } else { total };
-        let (cpus, memory_mib) = (all(spec.cpus.into()), all(u64::from(spec.memory_gib) * MIB_PER_GIB));
-        let fits = needs.devices_within(cpus, memory_mib);
-        (spec.devices - self.broken(node).len()).min(u32::try_from(fits).unwrap_or(u32::MAX))
-    }
-
-    /// How many free devices of a node a gang with [`Needs`] may have.
-    pub fn room(&self, topology: &Topology, node: NodeId, needs: &Needs) -> u32 {
-        // Nodes of a reservation are assigned by the holder of the reservation, and its jobs get no other nodes.
-        if needs.reservation.is_some() || !needs.allow(&topology.node(node).spec) {
-            return 0;
-        }
-        let (cpus, memory_mib) = self.unpromised(topology, node);
-        let fits = needs.devices_within(cpus, memory_mib);
-        self.free(node).len().min(u32::try_from(fits).unwrap_or(u32::MAX))
-    }
-
     /// What is free, by device type and count.
     #[inline]
     pub fn free_index(&self) -> &FreeIndex {
@@ -137,46 +103,88 @@ impl Vacancy {
         self.index.types.iter().map(|kind| kind.devices).sum()
     }
 
-    /// Takes devices for a gang.
+    /// What jobs have of machines beside whole devices.
+    #[inline]
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Takes devices, and all that comes with them, for a gang.
     pub fn take(&mut self, gang: &Gang, shares: &[NodeShare]) {
+        if gang.needs.is_some() {
+            let nodes = &self.nodes;
+            self.accounts.charge(|node| nodes[node.index()].host, gang, shares);
+        }
         for share in shares {
-            if let Some(needs) = &gang.needs {
-                self.promise(*share, needs, true);
-            }
             self.set_free(share.node, self.free(share.node).difference(share.devices));
+            if self.is_exclusive(share.node) {
+                self.groups(share.node).for_each(|group| self.set_free(group, DeviceSet::EMPTY));
+            }
         }
     }
 
     /// Gives devices of a gang back; those of nodes that are out, and broken ones, do not become free.
     pub fn give_back(&mut self, gang: &Gang, shares: &[NodeShare]) {
+        self.refund(gang, shares);
         for share in shares {
-            if let Some(needs) = &gang.needs {
-                self.promise(*share, needs, false);
-            }
             self.add_free(share.node, share.devices);
         }
     }
 
-    /// Adds devices that no job has any more.
-    pub(crate) fn add_free(&mut self, node: NodeId, devices: DeviceSet) {
-        if self.is_up(node) {
-            let devices = devices.difference(self.broken(node));
+    /// Gives back all but the devices. A machine that a job had for itself is wholly free.
+    pub fn refund(&mut self, gang: &Gang, shares: &[NodeShare]) {
+        if gang.needs.is_none() {
+            return;
+        }
+        let nodes = &self.nodes;
+        self.accounts.refund(|node| nodes[node.index()].host, gang, shares);
+        let alone = shares
+            .iter()
+            .filter(|share| gang.charge(share).is_some_and(|charge| charge.request.is_exclusive));
+        for node in alone.flat_map(|share| self.groups(share.node)).collect::<Vec<_>>() {
+            let devices = DeviceSet::first(self.nodes[node.index()].devices);
+            // Those that the job had itself are added by the caller.
+            let own = shares
+                .iter()
+                .filter(|share| share.node == node)
+                .fold(DeviceSet::EMPTY, |all, share| all.union(share.devices));
+            self.add_free(node, devices.difference(own));
+        }
+    }
+
+    /// Adds devices that no job has any more. A device of which a job has a part is not free.
+    pub fn add_free(&mut self, node: NodeId, devices: DeviceSet) {
+        if self.is_up(node) && !self.is_exclusive(node) {
+            let mut devices = devices.difference(self.broken(node));
+            for (device, _) in self.accounts.parts(node) {
+                devices = devices.difference(DeviceSet::single(device));
+            }
             self.set_free(node, self.free(node).union(devices));
         }
     }
 
-    /// Records the processors and memory that a job with [`Needs`] is promised, or gives back.
-    pub(crate) fn promise(&mut self, share: NodeShare, needs: &Needs, is_given: bool) {
-        let node = &mut self.nodes[share.node.index()];
-        let devices = u64::from(share.devices.len());
-        let (cpus, memory_mib) = (u64::from(needs.cpus) * devices, needs.memory_mib * devices);
-        if is_given {
-            node.cpus_used += cpus;
-            node.memory_used_mib += memory_mib;
-        } else {
-            node.cpus_used = node.cpus_used.saturating_sub(cpus);
-            node.memory_used_mib = node.memory_used_mib.saturating_sub(memory_mib);
-        }
+    /// The first device group of a node's machine.
+    #[inline]
+    pub fn host(&self, node: NodeId) -> NodeId {
+        self.nodes[node.index()].host
+    }
+
+    /// Whether a job has the node's machine for itself.
+    #[inline]
+    pub fn is_exclusive(&self, node: NodeId) -> bool {
+        self.accounts.is_exclusive(self.host(node))
+    }
+
+    /// Whether jobs can take turns on a device: not where one has its machine for itself, or a part of it.
+    #[inline]
+    pub fn takes_turns(&self, node: NodeId, device: u32) -> bool {
+        !self.is_exclusive(node) && self.accounts.part(node, device).is_none()
+    }
+
+    /// The device groups of a node's machine.
+    pub(crate) fn groups(&self, node: NodeId) -> impl Iterator<Item = NodeId> + use<> {
+        let host = self.host(node);
+        (host.0..host.0 + self.nodes[host.index()].groups).map(NodeId)
     }
 
     pub(crate) fn set_free(&mut self, node: NodeId, free: DeviceSet) {

@@ -227,7 +227,7 @@ fn node_share(view: &View<'_>, share: &Share) -> Result<NodeShare, AnswerError> 
         }
         devices.insert(device);
     }
-    Ok(NodeShare { node, devices })
+    Ok(NodeShare::new(node, devices))
 }
 
 /// An error with what caused it, on one line.

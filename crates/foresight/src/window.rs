@@ -50,7 +50,7 @@ impl Window {
         };
         let trace = Trace { name: "history".to_owned(), jobs: images.iter().map(spec).collect() };
         let nodes = live.nodes.iter().filter(|node| node.is_there && !node.is_cordoned);
-        let cluster = ClusterSpec { nodes: nodes.map(|node| NodeSpec::clone(&node.spec)).collect() };
+        let cluster = ClusterSpec::of(nodes.map(|node| NodeSpec::clone(&node.spec)).collect());
         Self { trace, cluster, images: images.into_iter().map(|(_, image)| image).collect(), left_out }
     }
 

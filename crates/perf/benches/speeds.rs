@@ -65,7 +65,7 @@ fn main() {
     let odd = black_box(job("resnet50", 100, 1));
     let stranger = black_box(job("unknown-model", 64, 1));
     let dlrm = black_box(job("dlrm", 2048, 1));
-    let placement = [NodeShare { node: NodeId(9), devices: DeviceSet::first(1) }];
+    let placement = [NodeShare::new(NodeId(9), DeviceSet::first(1))];
     time("told, without a profile", || plain.speed(&topology, &resnet, k80, 1, &[]));
     time("measured", || model.speed(&topology, &resnet, k80, 1, &[]));
     time("measured, where it is placed", || model.iteration_s(&topology, &resnet, &placement, &[]));

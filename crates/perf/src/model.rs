@@ -1,9 +1,8 @@
 //! The performance model of Wharf's own rules.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wharf_core::{DeviceTypeId, Gang, JobSpec, NodeShare, PerfModel, Plan, Topology};
+use wharf_core::{DeviceTypeId, Gang, JobSpec, Level, NodeShare, PerfModel, Plan, Topology};
 
 use crate::analytic;
 use crate::estimates::{Estimates, Expected, Where};
@@ -34,7 +33,7 @@ pub struct Costs {
     pub restart_s: f64,
     /// How much slower a gang is that is spread over many more nodes than it needs: 0.3 means up to 30 %.
     pub spread_slowdown: f64,
-    /// How much slower a gang is whose nodes hang on several switches.
+    /// How much slower a gang is whose nodes hang on several switches; twice as much where these belong to several blocks.
     pub switch_slowdown: f64,
     /// How much longer than its stages tell a group of two, three or four interleaved jobs takes.
     pub interleave_factors: [f64; GROUP_SIZE_MAX - 1],
@@ -203,11 +202,14 @@ impl Model {
         }
         let given: u32 = placement.iter().map(|share| share.devices.len()).sum();
         let largest = placement.iter().map(|share| topology.node(share.node).spec.devices).max().unwrap_or(1);
-        let needed = given.div_ceil(largest) as usize;
-        let excess = (placement.len() - needed) as f64 / placement.len() as f64;
-        let switches: BTreeSet<u32> =
-            placement.iter().map(|share| topology.node(share.node).spec.switch).collect();
-        let across = if switches.len() > 1 { self.costs.switch_slowdown } else { 0.0 };
+        // Tasks without devices are where they have CPUs: no number of nodes is too many for them.
+        let needed = if given == 0 { placement.len() } else { given.div_ceil(largest.max(1)) as usize };
+        let excess = placement.len().saturating_sub(needed) as f64 / placement.len() as f64;
+        let across = match topology.span(placement) {
+            Some(Level::Domain | Level::Node | Level::Rack) => 0.0,
+            Some(Level::Block) => self.costs.switch_slowdown,
+            None => 2.0 * self.costs.switch_slowdown,
+        };
         let locality = if placement.len() > needed { Locality::Spread } else { Locality::Packed };
         (1.0 + self.costs.spread_slowdown * excess + across, locality)
     }

@@ -20,7 +20,7 @@ fn cluster(times: u32) -> ClusterSpec {
     let nodes = TYPES
         .iter()
         .flat_map(|&(kind, nodes, devices, _)| ClusterSpec::uniform(kind, nodes * times, devices).nodes);
-    ClusterSpec { nodes: nodes.collect() }
+    ClusterSpec::of(nodes.collect())
 }
 
 /// Models that scale differently, and gain differently by better types; the largest do not run on few devices.

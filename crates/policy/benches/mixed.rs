@@ -40,7 +40,7 @@ fn cluster(part: u32) -> ClusterSpec {
     let nodes = TYPES.iter().flat_map(|&(kind, nodes, devices, _)| {
         ClusterSpec::uniform(kind, nodes.div_ceil(part), devices).nodes
     });
-    ClusterSpec { nodes: nodes.collect() }
+    ClusterSpec::of(nodes.collect())
 }
 
 /// Every model gains differently by devices and types.

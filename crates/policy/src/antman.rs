@@ -43,7 +43,8 @@ fn open_nodes(view: &View<'_>, kind: DeviceTypeId, job: JobId) -> Vec<Open> {
         // Two jobs of one kind are on a device where the priority of one was changed while they ran.
         let is_open = |device: &u32| {
             let others = || schedule.occupants(view.topology(), node, *device);
-            others().count() < schedule.slots()
+            schedule.takes_turns(node, *device)
+                && others().count() < schedule.slots()
                 && others().all(|other| is_guaranteed(view, other) != wants_guarantee)
         };
         let mut devices = DeviceSet::EMPTY;
@@ -65,7 +66,7 @@ fn open_nodes(view: &View<'_>, kind: DeviceTypeId, job: JobId) -> Vec<Open> {
 fn take(view: &View<'_>, open: &Open, count: u32) -> NodeShare {
     let idle = open.devices.intersection(view.schedule().free(open.node)).lowest(count);
     let shared = open.devices.difference(idle).lowest(count - idle.len());
-    NodeShare { node: open.node, devices: idle.union(shared) }
+    NodeShare::new(open.node, idle.union(shared))
 }
 
 /// Open devices of several nodes, in order, as many as the gang needs.

@@ -1,6 +1,7 @@
 //! Scheduling policies, one file or folder each, and the registry from name to factory.
 
 pub mod antman;
+mod aside;
 pub mod attained;
 mod cost;
 pub mod crius;
@@ -26,6 +27,7 @@ pub mod shortest;
 pub mod sia;
 pub mod themis;
 
+pub use aside::Aside;
 pub use placement::{Placer, Strategy};
 pub use registry::{BuildArgs, KnobInfo, PolicyInfo, UnknownPolicy, find, policies};
 pub use settings::{BadSetting, SettingError, Settings};

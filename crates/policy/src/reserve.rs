@@ -1,8 +1,8 @@
 //! Devices that are kept for one waiting job, so that smaller ones do not take them one by one indefinitely.
 
-use wharf_core::{DeviceTypeId, Gang, JobId, NodeId, NodeShare, View};
+use wharf_core::{DeviceTypeId, Gang, JobId, Needs, NodeId, NodeShare, View};
 
-use crate::placement::{all_of, allowed_types, share, take_in_order};
+use crate::placement::{all_of, allowed_types, share, take_in_order, types_of};
 use crate::room::node_size_max;
 
 /// Nodes on which no other job may start until the holder has its devices.
@@ -29,17 +29,18 @@ pub(crate) fn reserve(
     candidates: impl Fn(DeviceTypeId) -> Vec<Candidate>,
 ) -> Option<Reservation> {
     let gang = &view.spec(job).gang;
-    let choices = allowed_types(view.topology(), gang).filter_map(|kind| {
+    let choices = types_of(view, gang).filter_map(|kind| {
         let nodes = candidates(kind);
         if let Some(count) = gang.needs.as_ref().and_then(|needs| needs.nodes).filter(|&count| count > 0) {
             return most_open(nodes, count as usize);
         }
-        if gang.devices <= node_size_max(view, &[kind]) {
-            let large = nodes.iter().filter(|node| node.size >= gang.devices);
+        let largest = || nodes.iter().map(|node| node.size).max().unwrap_or(0);
+        if gang.size() <= if gang.has_devices() { node_size_max(view, &[kind]) } else { largest() } {
+            let large = nodes.iter().filter(|node| node.size >= gang.size());
             let best = large.min_by_key(|node| (std::cmp::Reverse(node.open), node.node))?;
             return Some((best.open, vec![best.node]));
         }
-        several_nodes(nodes, gang.devices)
+        several_nodes(nodes, gang.size())
     });
     let (_, nodes) = choices.max_by_key(|&(open, _)| open)?;
     Some(Reservation { holder: job, nodes })
@@ -88,7 +89,7 @@ pub(crate) fn by_free(view: &View<'_>, kind: DeviceTypeId, gang: &Gang) -> Vec<C
                 Some(needs) => (schedule.capacity(topology, id, needs), schedule.room(topology, id, needs)),
             };
             let nodes = gang.needs.as_ref().and_then(|needs| needs.nodes);
-            let each = nodes.filter(|&nodes| nodes > 0).map_or(1, |nodes| gang.devices / nodes);
+            let each = nodes.filter(|&nodes| nodes > 0).map_or(1, |nodes| gang.size() / nodes);
             (size >= each).then_some(Candidate { node: id, open, size, switch: node.spec.switch })
         })
         .collect()
@@ -124,13 +125,14 @@ pub(crate) fn place_elsewhere(
 }
 
 fn one_with_needs(view: &View<'_>, gang: &Gang, without: &[NodeId]) -> Option<Vec<NodeShare>> {
-    if gang.needs.as_ref().is_some_and(|needs| needs.nodes.is_some_and(|nodes| nodes > 1)) {
+    let is_spread = |needs: &Needs| needs.nodes.is_some_and(|nodes| nodes > 1) || !needs.groups.is_empty();
+    if gang.needs.as_deref().is_some_and(is_spread) || !view.schedule().has_licences(view.topology(), gang) {
         return None;
     }
-    allowed_types(view.topology(), gang).find_map(|kind| {
+    types_of(view, gang).find_map(|kind| {
         let nodes = by_free(view, kind, gang).into_iter();
-        let fitting = nodes.filter(|node| node.open >= gang.devices && !without.contains(&node.node));
+        let fitting = nodes.filter(|node| node.open >= gang.size() && !without.contains(&node.node));
         let tightest = fitting.min_by_key(|node| node.open)?;
-        Some(vec![share(view.schedule(), tightest.node, gang.devices)])
+        Some(vec![view.schedule().share(gang, tightest.node, gang.size())])
     })
 }

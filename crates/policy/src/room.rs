@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wharf_core::{
-    DeviceSet, DeviceTypeId, FreeOfType, Gang, JobId, Needs, NodeId, NodeShare, Schedule, View,
-};
+use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, JobId, Needs, NodeId, NodeShare, Vacancy, View};
 
-use crate::placement::{allowed_types, share};
+use crate::placement::allowed_types;
 
 /// Jobs that have to leave, and the nodes that a gang can have then.
 #[derive(Debug)]
@@ -18,8 +16,8 @@ pub(crate) struct Room {
 
 impl Room {
     /// The gang's devices, once those who leave are out of the schedule.
-    pub(crate) fn placement(&self, schedule: &Schedule) -> Vec<NodeShare> {
-        self.nodes.iter().map(|&(node, count)| share(schedule, node, count)).collect()
+    pub(crate) fn placement(&self, view: &View<'_>, gang: &Gang) -> Vec<NodeShare> {
+        self.nodes.iter().map(|&(node, count)| view.schedule().share(gang, node, count)).collect()
     }
 }
 
@@ -66,7 +64,8 @@ pub(crate) fn find(
 }
 
 /// As [`find`], for a gang that asks for more than devices. One that is larger than a node and names no number of nodes
-/// waits for free devices: no job has to leave for it.
+/// waits for free devices: no job has to leave for it. So does one of several groups, one that stays together beyond a node, and one
+/// that lacks licences.
 fn find_with_needs(
     view: &View<'_>,
     gang: &Gang,
@@ -74,43 +73,34 @@ fn find_with_needs(
     candidates: impl IntoIterator<Item = JobId>,
 ) -> Option<Room> {
     let wanted = needs.nodes.unwrap_or(1).max(1);
-    let each = gang.devices / wanted;
-    let types: Vec<DeviceTypeId> = allowed_types(view.topology(), gang).collect();
-    let is_usable = |id: NodeId| {
-        let node = view.topology().node(id);
-        types.contains(&node.device_type) && view.schedule().is_up(id) && needs.allow(&node.spec)
-    };
-    let all = (0..view.topology().nodes().len()).map(NodeId::from_index);
-    let mut ready: Vec<NodeId> = all
-        .filter(|&node| is_usable(node) && view.schedule().room(view.topology(), node, needs) >= each)
-        .collect();
-    let mut nodes: BTreeMap<NodeId, (Clearing, u64, u64)> = BTreeMap::new();
+    let is_odd = needs.nodes.is_some() && !needs.is_even(gang) || !needs.groups.is_empty();
+    let (topology, schedule) = (view.topology(), view.schedule());
+    if is_odd || needs.request.within.is_some() || !schedule.has_licences(topology, gang) {
+        return None;
+    }
+    let each = gang.size() / wanted;
+    let types: Vec<DeviceTypeId> = allowed_types(topology, gang).collect();
+    let is_usable = |id: NodeId| !gang.has_devices() || types.contains(&topology.node(id).device_type);
+    let mut rest: Vacancy = (**schedule).clone();
+    let all = (0..topology.nodes().len()).map(NodeId::from_index);
+    let mut ready: Vec<NodeId> =
+        all.filter(|&node| is_usable(node) && rest.room(topology, node, needs) >= each).collect();
     let mut leaving = Vec::new();
     for job in candidates {
         leaving.push(job);
-        for share in view.schedule().placement(job).unwrap_or_default() {
-            if !is_usable(share.node) || ready.contains(&share.node) {
-                continue;
-            }
-            let (clearing, cpus, memory_mib) = nodes.entry(share.node).or_insert_with(|| {
-                let (cpus, memory_mib) = view.schedule().unpromised(view.topology(), share.node);
-                (Clearing::new(view, share.node), cpus, memory_mib)
-            });
-            clearing.leave(share.devices);
-            if let Some(given) = &view.spec(job).gang.needs {
-                let devices = u64::from(share.devices.len());
-                *cpus = cpus.saturating_add(u64::from(given.cpus) * devices);
-                *memory_mib = memory_mib.saturating_add(given.memory_mib * devices);
-            }
-            let fits = needs.devices_within(*cpus, *memory_mib) >= u64::from(each);
-            if fits && clearing.clear.len() >= each {
-                ready.push(share.node);
+        let shares = schedule.placement(job).unwrap_or_default();
+        leave(view, &mut rest, &leaving, job);
+        for node in shares.iter().flat_map(|share| topology.groups(share.node)) {
+            if is_usable(node) && !ready.contains(&node) && rest.room(topology, node, needs) >= each {
+                ready.push(node);
             }
         }
-        for kind in &types {
-            let alike = ready.iter().copied().filter(|&node| view.topology().node(node).device_type == *kind);
+        let kinds = types.iter().filter(|_| gang.has_devices()).map(|&kind| Some(kind));
+        for kind in kinds.chain((!gang.has_devices()).then_some(None)) {
+            let is_alike = |node: &NodeId| kind.is_none_or(|kind| topology.node(*node).device_type == kind);
             // The latest are the ones that were missing.
-            let chosen: Vec<NodeId> = alike.rev().take(wanted as usize).collect();
+            let chosen: Vec<NodeId> =
+                ready.iter().copied().filter(is_alike).rev().take(wanted as usize).collect();
             if chosen.len() == wanted as usize {
                 return Some(on_nodes(view, &chosen, each, leaving));
             }
@@ -119,11 +109,27 @@ fn find_with_needs(
     None
 }
 
-/// Room on these nodes, for which only those who are there have to leave.
+/// Lets a job leave a vacancy; its devices become free where all others on them have left as well.
+fn leave(view: &View<'_>, rest: &mut Vacancy, left: &[JobId], job: JobId) {
+    let schedule = view.schedule();
+    let shares = schedule.placement(job).unwrap_or_default();
+    rest.refund(&view.spec(job).gang, shares);
+    for share in shares {
+        let is_clear = |device: &u32| {
+            schedule.occupants(view.topology(), share.node, *device).all(|other| left.contains(&other))
+        };
+        let mut clear = DeviceSet::EMPTY;
+        share.devices.iter().filter(is_clear).for_each(|device| clear.insert(device));
+        rest.add_free(share.node, clear);
+    }
+}
+
+/// Room on these nodes, for which only those who are on their machines have to leave.
 fn on_nodes(view: &View<'_>, nodes: &[NodeId], each: u32, mut leaving: Vec<JobId>) -> Room {
+    let host = |node: NodeId| view.topology().node(node).host;
     leaving.retain(|&job| {
         let shares = view.schedule().placement(job).unwrap_or_default();
-        shares.iter().any(|share| nodes.contains(&share.node))
+        shares.iter().any(|share| nodes.iter().any(|&node| host(node) == host(share.node)))
     });
     Room { leaving, nodes: nodes.iter().map(|&node| (node, each)).collect() }
 }

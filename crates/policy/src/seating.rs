@@ -65,7 +65,7 @@ impl Seating {
                     seated.moved.push(job);
                 }
             }
-            let placement = room.placement(decision.view().schedule());
+            let placement = room.placement(&decision.view(), &party.gang);
             start(decision, &party.group, &placement, &mut seated);
             for (&devices, parties) in &mut movable {
                 let is_moved = |party: &mut Party| party.group.iter().any(|job| room.leaving.contains(job));

@@ -100,7 +100,8 @@ impl Themis {
                 self.waiting.insert(victim);
             }
         }
-        let placement = room.placement(decision.view().schedule());
+        let view = decision.view();
+        let placement = room.placement(&view, &view.spec(job).gang);
         self.start(decision, job, &placement);
     }
 

@@ -22,8 +22,8 @@ pub fn paced(job: &JobSpec, began_s: f64) -> WireSpec {
             ..Gang::default()
         }),
         pool: needs.pool.as_deref().unwrap_or_default().to_owned(),
-        cpus: needs.cpus,
-        memory_mib: needs.memory_mib,
+        cpus: needs.request.task.cpus(),
+        memory_mib: needs.request.task.memory_mib,
         iterations: job.iterations,
         iteration_ms: job.iteration_ms,
         duration_s: job.duration_s.unwrap_or(0.0),

@@ -87,9 +87,7 @@ impl RecordedJob {
         let nodes = topology.nodes().len();
         let placed = |stay: &Stay| -> Vec<NodeShare> {
             let known = stay.shares.iter().filter(|(node, _)| (*node as usize) < nodes);
-            known
-                .map(|(node, devices)| NodeShare { node: NodeId(*node), devices: device_set(devices) })
-                .collect()
+            known.map(|(node, devices)| NodeShare::new(NodeId(*node), device_set(devices))).collect()
         };
         let placements: Vec<Vec<NodeShare>> = self.stays.iter().map(placed).collect();
         let mut counts = Reshapes::default();
@@ -128,8 +126,9 @@ impl Record {
             memory_gib: 0,
             switch: 0,
             pool: NodeSpec::no_pool(),
+            details: None,
         };
-        ClusterSpec { nodes: self.nodes.iter().map(node).collect() }
+        ClusterSpec::of(self.nodes.iter().map(node).collect())
     }
 
     /// The jobs as a trace, from the first submission on.
@@ -265,7 +264,7 @@ impl Record {
                 let (start, end) = (time(stay.start_s), time(stay.end_s.unwrap_or(self.now_s)));
                 spans.extend(stay.shares.iter().map(|(node, devices)| Span {
                     job: JobId(u32::try_from(index).unwrap_or(u32::MAX)),
-                    share: NodeShare { node: NodeId(*node), devices: device_set(devices) },
+                    share: NodeShare::new(NodeId(*node), device_set(devices)),
                     start,
                     end: end.max(start),
                 }));

@@ -21,7 +21,7 @@ pub(crate) fn at(seconds: f64) -> Time {
 
 /// A job on devices of a node for a while.
 pub(crate) fn span(job: u32, node: u32, devices: u128, start: f64, end: f64) -> Span {
-    let share = NodeShare { node: NodeId(node), devices: DeviceSet(devices) };
+    let share = NodeShare::new(NodeId(node), DeviceSet(devices));
     Span { job: JobId(job), share, start: at(start), end: at(end) }
 }
 

@@ -18,7 +18,7 @@ pub trait Mechanism: fmt::Debug + Send + Sync {
     /// The settings that `--set` takes.
     fn setting_names(&self) -> &'static [&'static str];
 
-    /// Whether jobs are requests for CPUs, memory and parts of devices ([`wharf_core::Portion`]), and nothing else.
+    /// Whether jobs are requests for CPUs, memory and parts of devices ([`wharf_core::Request`]), and nothing else.
     fn packs_portions(&self) -> bool {
         false
     }

@@ -309,14 +309,19 @@ impl<'a> Driver<'a> {
             && let Some(change) = self.failures.pop_due(now)
         {
             let state = self.engine.state();
+            let groups = state.topology().groups(change.node);
+            if state.topology().node(change.node).host != change.node {
+                // Machines fail, and with them all their device groups.
+                continue;
+            }
             match (state.schedule().is_up(change.node), change.is_up) {
                 (true, false) => {
-                    self.occupancy.node_lost(state, change.node);
+                    groups.for_each(|group| self.occupancy.node_lost(state, group));
                     self.vain_failures += 1;
                     self.tell(now, Command::LoseNode(change.node));
                 }
                 (false, true) => {
-                    self.occupancy.node_returned(state, change.node);
+                    groups.for_each(|group| self.occupancy.node_returned(state, group));
                     self.tell(now, Command::ReturnNode(change.node));
                 }
                 _ => {}

@@ -1,6 +1,6 @@
 //! Which jobs of a trace a cluster can hold: the checks that a simulation and the linter share.
 
-use wharf_core::{ClusterSpec, Gang, JobSpec, State};
+use wharf_core::{ClusterSpec, Gang, JobSpec, State, Unmet};
 use wharf_external::Program;
 use wharf_perf::Unresolved;
 use wharf_policy::{Placer, Strategy};
@@ -56,11 +56,20 @@ pub(crate) fn misfits<'a>(
         let is_fixed = !is_elastic || job.gang.needs.is_some();
         let devices = if is_fixed { job.gang.devices } else { job.gang.devices_min };
         let least = Gang { devices, ..job.gang.clone() };
+        let refused = |unmet| RunError::Unmet { job: job.name.to_string(), row: index + 1, unmet };
+        let is_asked = |unmet: &Unmet| job.gang.needs.is_some() || unmet.is_slice();
+        if let Some(unmet) = Unmet::malformed(empty.topology(), &least).filter(is_asked) {
+            return Some(refused(unmet));
+        }
         if placer.place(empty.topology(), empty.schedule(), &least, &mut shares) {
             fitting.insert(0, &job.gang);
             return None;
         }
-        Some(impossible_gang(spec, &empty, placer.as_mut(), job, index, devices))
+        let mut is_placed = |gang: &Gang| placer.place(empty.topology(), empty.schedule(), gang, &mut shares);
+        match Unmet::of(empty.topology(), empty.schedule(), &least, &mut is_placed) {
+            Some(unmet) if is_asked(&unmet) => Some(refused(unmet)),
+            _ => Some(impossible_gang(spec, &empty, placer.as_mut(), job, index, devices)),
+        }
     })
 }
 

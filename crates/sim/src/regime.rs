@@ -6,7 +6,7 @@ use std::time::Duration;
 use wharf_core::{Access, Policy, Regime};
 use wharf_external::{External, Program};
 use wharf_perf::{Model, Order, Profile, Sharing};
-use wharf_policy::{BuildArgs, PolicyInfo, Settings};
+use wharf_policy::{Aside, BuildArgs, PolicyInfo, Settings};
 
 use crate::preset::Rules;
 use crate::run::RunError;
@@ -105,7 +105,7 @@ fn make(
     check_keys(settings, info)?;
     let rules = rules.with(settings)?;
     let args = BuildArgs { settings, placement: rules.placement, seed };
-    let made = Made { policy: (info.build)(&args)?, slots: info.slots, sharing: info.sharing };
+    let made = Made { policy: info.make(&args)?, slots: info.slots, sharing: info.sharing };
     Ok((made, rules))
 }
 
@@ -126,7 +126,8 @@ fn program(
         .collect();
     let placer = rules.placement.placer(seed);
     let policy = External::start(Program::find(path)?, own, seed, placer, limit)?;
-    Ok((Made { policy: Box::new(policy), slots: 1, sharing: Sharing::None }, rules))
+    let policy = Box::new(Aside::new(Box::new(policy), rules.placement.placer(seed)));
+    Ok((Made { policy, slots: 1, sharing: Sharing::None }, rules))
 }
 
 /// Every setting must be one of the policy's knobs or of the preset's numbers.

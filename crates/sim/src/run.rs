@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Violation};
+use wharf_core::{ClusterSpec, Engine, JobSpec, Policy, Time, Unmet, Violation};
 use wharf_external::{Program, Trouble};
 use wharf_outcome::{Outcome, Recorder};
 use wharf_perf::resolve::with_speeds;
@@ -167,9 +167,19 @@ pub enum RunError {
         /// What there is.
         most: u32,
     },
-    /// A job that asks for CPUs, memory and parts of devices, where only whole devices are simulated.
+    /// A job whose request no node, and no licences of the cluster, can satisfy.
+    #[error("job `{job}` (row {row} of the trace) can never run, because of `{}`: {unmet}", unmet.field())]
+    Unmet {
+        /// The job's name.
+        job: String,
+        /// Its position in the trace, from 1.
+        row: usize,
+        /// Why.
+        unmet: Unmet,
+    },
+    /// A job that asks for CPUs, memory or parts of devices, where only whole devices are simulated.
     #[error(
-        "job `{job}` (row {row} of the trace) asks for parts of devices, which preset `{preset}` does not simulate"
+        "job `{job}` (row {row} of the trace) asks for more than whole devices, which preset `{preset}` does not simulate"
     )]
     Portion {
         /// The job's name.
@@ -197,9 +207,10 @@ impl RunError {
     /// The job that cannot be run, where the error is about one.
     pub fn job(&self) -> Option<&str> {
         match self {
-            Self::ImpossibleGang { job, .. } | Self::UnknownPool { job, .. } | Self::Portion { job, .. } => {
-                Some(job)
-            }
+            Self::ImpossibleGang { job, .. }
+            | Self::UnknownPool { job, .. }
+            | Self::Unmet { job, .. }
+            | Self::Portion { job, .. } => Some(job),
             Self::NoSpeed(unresolved) => unresolved.jobs.first().map(|job| &*job.name),
             Self::Published(error) => error.job(),
             _ => None,
@@ -360,10 +371,11 @@ impl<'a> RunSpec<'a> {
 
     /// Refuses requests for parts of devices where the mechanism gives whole ones only.
     pub(crate) fn check_portions(&self) -> Result<(), RunError> {
-        if self.preset.packs_portions() {
+        if self.preset.packs_portions() || self.preset.rules().is_some() {
             return Ok(());
         }
-        let portion = self.trace.jobs.iter().position(|job| job.gang.portion().is_some());
+        let has_request = |job: &JobSpec| job.gang.needs.as_deref().is_some_and(|needs| !needs.is_plain());
+        let portion = self.trace.jobs.iter().position(has_request);
         let Some(index) = portion else { return Ok(()) };
         let job = self.trace.jobs[index].name.to_string();
         Err(RunError::Portion { job, row: index + 1, preset: self.preset.name.clone() })

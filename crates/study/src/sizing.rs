@@ -115,7 +115,7 @@ pub struct Sizing<'a> {
 
 /// The profile of a comparison of kinds of nodes that is given none: types are compared as those of a mixed cluster.
 pub fn builtin_profile(kinds: &[NodeKind], trace: &Trace) -> Option<Profile> {
-    let cluster = ClusterSpec { nodes: kinds.iter().map(|kind| kind.spec(0)).collect() };
+    let cluster = ClusterSpec::of(kinds.iter().map(|kind| kind.spec(0)).collect());
     wharf_perf::analytic::profile_for(&cluster, &trace.jobs)
 }
 
@@ -207,7 +207,7 @@ impl Sizing<'_> {
         nodes: u32,
         tried: &mut impl FnMut(&NodeKind, u32, bool),
     ) -> Result<Option<Measured>, RunError> {
-        let cluster = ClusterSpec { nodes: (0..nodes).map(|index| kind.spec(index)).collect() };
+        let cluster = ClusterSpec::of((0..nodes).map(|index| kind.spec(index)).collect());
         let spec = RunSpec {
             trace: &self.trace,
             cluster: &cluster,
@@ -222,7 +222,7 @@ impl Sizing<'_> {
         let outcome = match wharf_sim::run(&spec, &mut NoRecorder) {
             Ok(outcome) => outcome,
             // A gang is larger than all of it: more nodes may help.
-            Err(RunError::ImpossibleGang { .. }) => return Ok(None),
+            Err(RunError::ImpossibleGang { .. } | RunError::Unmet { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
         let labels = RunLabels {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
+use wharf_core::JobSpec;
+
 use crate::Trace;
 use crate::format::Format;
 
@@ -46,13 +48,30 @@ impl Losses {
 
 /// Writes a trace and returns what the format could not hold: nothing for Wharf's own formats.
 ///
-/// Numbers are written so that they read back as the same bits. The writer is buffered here. Requests for parts of devices have no form but
-/// that of their log, which is only read.
+/// Numbers are written so that they read back as the same bits. The writer is buffered here. Requests beside devices are written by Wharf's
+/// own formats only.
 pub fn write_trace(trace: &Trace, format: Format, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
     const BUFFER_BYTES: usize = 1 << 16;
-    if trace.jobs.iter().any(|job| job.gang.portion().is_some()) {
-        let message =
-            "requests for parts of devices are only read; read the file as `openb` to write its jobs";
+    let is_native = [Format::NATIVE_CSV, Format::NATIVE_JSONL].contains(&format);
+    // Other formats have no columns for requests; no file has lines for several groups of tasks, or amounts of nodes.
+    let is_lost = |job: &JobSpec| {
+        job.gang.needs.as_deref().is_some_and(|needs| {
+            let has_more =
+                !needs.groups.is_empty() || !needs.request.node.is_zero() || needs.request.tasks_per_node > 0;
+            if is_native { has_more } else { !needs.is_plain() }
+        })
+    };
+    // A list of requests need not have times; a trace must.
+    let has_no_length = |job: &&JobSpec| job.gang.needs.is_some() && job.iterations == 0.0;
+    if let Some(job) = trace.jobs.iter().find(has_no_length) {
+        let message = format!("job {} has no length", job.name);
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    if let Some(job) = trace.jobs.iter().find(|job| is_lost(job)) {
+        let message = format!(
+            "job {} asks for more than devices, which the format {format} has no columns for",
+            job.name
+        );
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, out);

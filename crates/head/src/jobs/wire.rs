@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, PerfModel, Reshapes, Scope, StageTimes, Time, Topology};
+use wharf_core::{Gang, JobSpec, Needs, PerfModel, Request, Reshapes, Scope, StageTimes, Time, Topology};
 use wharf_proto::{JobSpec as WireSpec, Reshapes as WireReshapes};
 
 /// What a job is taken to need where its owner does not say: an hour.
@@ -72,14 +72,13 @@ fn gang(spec: &WireSpec) -> Gang {
     let or = |value: u32| if value == 0 { devices } else { value };
     let needs = Needs {
         scope: Scope::default(),
-        portion: None,
+        groups: Vec::new(),
         nodes: (gang.nodes > 0).then_some(gang.nodes),
         pool: (!spec.pool.is_empty()).then(|| spec.pool.as_str().into()),
         node: None,
         names: gang.node_names.iter().map(|name| name.as_str().into()).collect(),
         reservation: (!spec.reservation.is_empty()).then(|| spec.reservation.as_str().into()),
-        cpus: spec.cpus,
-        memory_mib: spec.memory_mib,
+        request: Request::per_device(spec.cpus, spec.memory_mib),
     };
     Gang {
         devices,

@@ -99,6 +99,7 @@ fn fill_nodes(next: u32, now: Time, state: &mut State) {
             memory_gib: 0,
             switch: 0,
             pool: "".into(),
+            details: None,
         };
         state.apply(now, &Event::NodeJoined { node }, Detail::Node(spec));
         state.apply(now, &Event::NodeLost { node }, Detail::None);

@@ -505,7 +505,7 @@ pub(crate) fn to_share((node, devices): &(u32, Vec<u32>)) -> NodeShare {
     for &device in devices {
         set.insert(device);
     }
-    NodeShare { node: NodeId(*node), devices: set }
+    NodeShare::new(NodeId(*node), set)
 }
 
 impl NodeRecord {
@@ -534,6 +534,7 @@ impl NodeRecord {
             memory_gib: self.memory_gib,
             switch: self.switch,
             pool: self.pool.as_str().into(),
+            details: None,
         }
     }
 }

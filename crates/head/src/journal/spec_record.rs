@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Scope, StageTimes, Time};
+use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Request, Scope, StageTimes, Time};
 use wharf_proto::{RecordedNeeds, RecordedSpec, Stages};
 
 use crate::journal::record::BadRecord;
@@ -65,8 +65,8 @@ impl NeedsRecord {
             node: needs.node.as_deref().map(str::to_owned),
             names: needs.names.iter().map(|name| name.to_string()).collect(),
             reservation: needs.reservation.as_deref().map(str::to_owned),
-            cpus: needs.cpus,
-            memory_mib: needs.memory_mib,
+            cpus: needs.request.task.cpus(),
+            memory_mib: needs.request.task.memory_mib,
         }
     }
 
@@ -74,13 +74,12 @@ impl NeedsRecord {
         Needs {
             nodes: self.nodes,
             scope: Scope::default(),
-            portion: None,
+            groups: Vec::new(),
             pool: self.pool.as_deref().map(Into::into),
             node: self.node.as_deref().map(Into::into),
             names: self.names.iter().map(|name| name.as_str().into()).collect(),
             reservation: self.reservation.as_deref().map(Into::into),
-            cpus: self.cpus,
-            memory_mib: self.memory_mib,
+            request: Request::per_device(self.cpus, self.memory_mib),
         }
     }
 

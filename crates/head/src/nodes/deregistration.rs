@@ -99,7 +99,7 @@ pub(crate) fn demands(dispatcher: &Dispatcher) -> Vec<Demand> {
         }
         let pool = needs.and_then(|needs| needs.pool.clone()).unwrap_or_default();
         let shape = (spec.gang.devices, needs.and_then(|needs| needs.nodes).unwrap_or(0));
-        let beside = needs.map_or((0, 0), |needs| (needs.cpus, needs.memory_mib));
+        let beside = needs.map_or((0, 0), |needs| (needs.request.task.cpus(), needs.request.task.memory_mib));
         let key = (spec.user.clone(), pool, spec.gang.device_types.clone(), shape, beside);
         *alike.entry(key).or_default() += 1;
     }

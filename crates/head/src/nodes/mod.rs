@@ -99,6 +99,7 @@ impl Dispatcher {
             memory_gib: register.memory_gib,
             switch: register.switch,
             pool: register.pool.as_str().into(),
+            details: None,
         };
         match known {
             None => self.engine_command(Command::AddNode(spec)),

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     fn pair() -> Execution {
-        let share = |node| NodeShare { node: NodeId(node), devices: DeviceSet::first(1) };
+        let share = |node| NodeShare::new(NodeId(node), DeviceSet::first(1));
         Execution::new(1, &[share(0), share(1)], TaskPhase::Ordered)
     }
 

@@ -83,7 +83,7 @@ fn order_of_types_is_that_of_their_makers() {
 }
 
 fn mixed(types: &[&str]) -> ClusterSpec {
-    ClusterSpec { nodes: types.iter().flat_map(|name| ClusterSpec::uniform(name, 1, 8).nodes).collect() }
+    ClusterSpec::of(types.iter().flat_map(|name| ClusterSpec::uniform(name, 1, 8).nodes).collect())
 }
 
 #[test]

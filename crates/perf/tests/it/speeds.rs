@@ -158,7 +158,7 @@ fn mixed() -> Topology {
 }
 
 fn shares(shares: &[(u32, u32)]) -> Vec<NodeShare> {
-    let share = |&(node, devices)| NodeShare { node: NodeId(node), devices: DeviceSet::first(devices) };
+    let share = |&(node, devices)| NodeShare::new(NodeId(node), DeviceSet::first(devices));
     shares.iter().map(share).collect()
 }
 

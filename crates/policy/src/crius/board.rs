@@ -23,14 +23,16 @@ impl Seat {
 
     /// The place that a placement is; its type is that of its first node.
     pub(super) fn of(view: &View<'_>, placement: &[NodeShare]) -> Option<Self> {
-        let kind = view.topology().node(placement.first()?.node).device_type.index();
-        Some(Self::new(kind, placement.iter().map(|share| (share.node, share.devices.len())).collect()))
+        let with_devices = || placement.iter().filter(|share| !share.devices.is_empty());
+        let kind = view.topology().node(with_devices().next()?.node).device_type.index();
+        Some(Self::new(kind, with_devices().map(|share| (share.node, share.devices.len())).collect()))
     }
 
     /// Whether a placement is this place.
     pub(super) fn is_of(&self, placement: &[NodeShare]) -> bool {
-        let is_same = |share: &NodeShare| self.on(share.node) == share.devices.len();
-        placement.len() == self.spots.len() && placement.iter().all(is_same)
+        let is_same = |share: &&NodeShare| self.on(share.node) == share.devices.len();
+        let with_devices = || placement.iter().filter(|share| !share.devices.is_empty());
+        with_devices().count() == self.spots.len() && with_devices().all(|share| is_same(&share))
     }
 
     /// Whether one of the two is on all nodes of the other.
@@ -378,7 +380,7 @@ mod tests {
             slots: 1,
             access: wharf_core::Access::default(),
         };
-        let engine = Engine::new(&ClusterSpec { nodes: nodes.collect() }, regime);
+        let engine = Engine::new(&ClusterSpec::of(nodes.collect()), regime);
         let perf = model();
         let view = View::new(wharf_core::Time::ZERO, engine.state(), &perf, Knowledge::Durations);
         let mut board = Board::default();

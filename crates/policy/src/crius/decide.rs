@@ -278,13 +278,16 @@ impl Crius {
                             self.set_waiting_since(&decision.view(), other);
                         }
                     }
-                    placement = room.placement(decision.view().schedule());
+                    let view = decision.view();
+                    placement = room.placement(&view, &view.spec(job).gang);
                     is_found = true;
                 }
             }
             if is_found && decision.start(job, &placement) {
                 self.unqueue(job);
                 self.board.sync_job(&decision.view(), job);
+                // It may have a part of a device, or a machine for itself.
+                self.board.sync_free(&decision.view());
             }
         }
     }

@@ -36,7 +36,8 @@ impl Fair {
                 self.wait(&decision.view(), victim);
             }
         }
-        let placement = room.placement(decision.view().schedule());
+        let view = decision.view();
+        let placement = room.placement(&view, &view.spec(job).gang);
         self.start(decision, job, &placement)
     }
 

@@ -400,9 +400,9 @@ impl Governed {
         let idle: u32 = kept.iter().map(|&node| site::room(view, gang, node)).sum();
         let all: u32 = kept.iter().map(|&node| view.topology().node(node).spec.devices).sum();
         let would_do = if is_out {
-            working_devices(view, job) + all >= gang.devices
+            working_devices(view, job) + all >= gang.size()
         } else {
-            idle > 0 && free_devices(view, job) + idle >= gang.devices
+            idle > 0 && free_devices(view, job) + idle >= gang.size()
         };
         if !would_do {
             return reason;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use wharf_core::{Gang, NodeId, NodeShare, View};
 
-use crate::placement::allowed_types;
+use crate::placement::types_of;
 
 /// Nodes that could hold a gang once all jobs have left them: of one switch where one is large enough, and those with the
 /// most idle devices first. `may_keep` states which nodes can be had.
 pub(crate) fn choose(view: &View<'_>, gang: &Gang, may_keep: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
     let topology = view.topology();
-    allowed_types(topology, gang).find_map(|kind| {
+    types_of(view, gang).find_map(|kind| {
         let mut switches: BTreeMap<u32, Vec<(NodeId, u32)>> = BTreeMap::new();
         for (index, node) in topology.nodes().iter().enumerate() {
             let id = NodeId::from_index(index);
@@ -43,7 +43,7 @@ fn enough(view: &View<'_>, gang: &Gang, mut nodes: Vec<(NodeId, u32)>) -> Option
     let needs = gang.needs.as_deref();
     nodes.sort_by_key(|&(node, _)| (std::cmp::Reverse(idle(view, node)), node));
     if let Some(count) = needs.and_then(|needs| needs.nodes).filter(|&count| count > 0) {
-        let each = gang.devices / count;
+        let each = gang.size() / count;
         let fitting: Vec<NodeId> = nodes
             .iter()
             .filter(|(_, room)| *room >= each)
@@ -52,10 +52,10 @@ fn enough(view: &View<'_>, gang: &Gang, mut nodes: Vec<(NodeId, u32)>) -> Option
             .collect();
         return (fitting.len() == count as usize).then_some(fitting);
     }
-    if let Some(&(node, _)) = nodes.iter().find(|(_, room)| *room >= gang.devices) {
+    if let Some(&(node, _)) = nodes.iter().find(|(_, room)| *room >= gang.size()) {
         return Some(vec![node]);
     }
-    let mut missing = gang.devices;
+    let mut missing = gang.size();
     let mut taken = Vec::new();
     for (node, room) in nodes {
         taken.push(node);
@@ -69,31 +69,30 @@ fn enough(view: &View<'_>, gang: &Gang, mut nodes: Vec<(NodeId, u32)>) -> Option
 
 /// Idle devices of these nodes, kept or not, as many as the gang needs and in the shape that it needs.
 pub(crate) fn place(view: &View<'_>, gang: &Gang, nodes: &[NodeId]) -> Option<Vec<NodeShare>> {
-    allowed_types(view.topology(), gang).find_map(|kind| {
+    types_of(view, gang).find_map(|kind| {
         let mut rooms: Vec<(NodeId, u32)> = nodes
             .iter()
             .filter(|&&node| view.topology().node(node).device_type == kind)
             .map(|&node| (node, room(view, gang, node)))
             .filter(|&(_, room)| room > 0)
             .collect();
-        let take = |node: NodeId, count: u32| NodeShare {
-            node,
-            devices: view.schedule().idle(view.topology(), node).lowest(count),
+        let take = |node: NodeId, count: u32| {
+            view.schedule().share_if_kept(gang, node, count, view.schedule().idle(view.topology(), node))
         };
         let count = gang.needs.as_deref().and_then(|needs| needs.nodes).filter(|&count| count > 0);
         if let Some(count) = count {
-            let each = gang.devices / count;
+            let each = gang.size() / count;
             rooms.retain(|&(_, room)| room >= each);
-            let is_enough = rooms.len() >= count as usize && each * count == gang.devices;
+            let is_enough = rooms.len() >= count as usize && each * count == gang.size();
             let shares = || rooms.iter().take(count as usize).map(|&(node, _)| take(node, each)).collect();
             return is_enough.then(shares);
         }
-        let fitting = rooms.iter().filter(|(_, room)| *room >= gang.devices).min_by_key(|(_, room)| *room);
+        let fitting = rooms.iter().filter(|(_, room)| *room >= gang.size()).min_by_key(|(_, room)| *room);
         if let Some(&(node, _)) = fitting {
-            return Some(vec![take(node, gang.devices)]);
+            return Some(vec![take(node, gang.size())]);
         }
         rooms.sort_by_key(|&(_, room)| std::cmp::Reverse(room));
-        let mut missing = gang.devices;
+        let mut missing = gang.size();
         let mut shares = Vec::new();
         for (node, room) in rooms {
             let count = room.min(missing);
@@ -112,11 +111,9 @@ pub(crate) fn room(view: &View<'_>, gang: &Gang, node: NodeId) -> u32 {
     if !view.schedule().is_usable_if_kept(node) {
         return 0;
     }
-    let idle = idle(view, node);
-    let Some(needs) = &gang.needs else { return idle };
-    if !needs.allow(&view.topology().node(node).spec) {
-        return 0;
+    let idle = view.schedule().idle(view.topology(), node);
+    match &gang.needs {
+        Some(needs) => view.schedule().room_if_kept(view.topology(), node, needs, idle),
+        None => idle.len(),
     }
-    let (cpus, memory_mib) = view.schedule().unpromised(view.topology(), node);
-    idle.min(u32::try_from(needs.devices_within(cpus, memory_mib)).unwrap_or(u32::MAX))
 }

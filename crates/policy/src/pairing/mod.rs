@@ -124,7 +124,8 @@ impl Pairing {
                 self.wait(&decision.view(), victim);
             }
         }
-        let placement = room.placement(decision.view().schedule());
+        let view = decision.view();
+        let placement = room.placement(&view, &view.spec(job).gang);
         self.start(decision, job, &placement);
         true
     }
@@ -185,7 +186,8 @@ impl Pairing {
             rank.map(|rank| Seat { rank, node, device })
         };
         let broken = schedule.broken(node);
-        (0..devices).filter(|&device| !broken.contains(device)).filter_map(seat).collect()
+        let is_usable = |&device: &u32| !broken.contains(device) && schedule.takes_turns(node, device);
+        (0..devices).filter(is_usable).filter_map(seat).collect()
     }
 
     /// How good a partner a running job is; `None` where it is none.
@@ -210,7 +212,7 @@ fn shares(seats: &[Seat]) -> Vec<NodeShare> {
     for seat in seats {
         by_node.entry(seat.node).or_default().insert(seat.device);
     }
-    by_node.into_iter().map(|(node, devices)| NodeShare { node, devices }).collect()
+    by_node.into_iter().map(|(node, devices)| NodeShare::new(node, devices)).collect()
 }
 
 impl Policy for Pairing {

@@ -6,7 +6,9 @@ mod needs;
 mod random;
 mod topology_aware;
 
-use wharf_core::{DeviceSet, DeviceTypeId, FreeOfType, Gang, NodeId, NodeShare, Topology, Vacancy};
+use wharf_core::{
+    DeviceSet, DeviceTypeId, FreeOfType, Gang, NodeId, NodeShare, Topology, Vacancy, View, is_slice,
+};
 
 pub use best_fit::BestFit;
 pub use consolidated::Consolidated;
@@ -66,7 +68,18 @@ pub fn allowed_types<'a>(topology: &'a Topology, gang: &'a Gang) -> impl Iterato
     let is_named = |kind: DeviceTypeId| gang.device_types.contains(&topology.types()[kind.index()]);
     let named = gang.device_types.iter().filter_map(|name| topology.type_id(name));
     let others = gang.allows(Gang::OTHERS).then(|| (0..topology.types().len()).map(DeviceTypeId::from_index));
-    named.chain(others.into_iter().flatten().filter(move |&kind| !is_named(kind)))
+    let is_other = move |&kind: &DeviceTypeId| !is_named(kind) && !is_slice(&topology.types()[kind.index()]);
+    named.chain(others.into_iter().flatten().filter(is_other))
+}
+
+/// The device types of nodes that a gang may use: all where it has no devices.
+pub(crate) fn types_of<'a>(view: &View<'a>, gang: &'a Gang) -> impl Iterator<Item = DeviceTypeId> + 'a {
+    let all = (0..view.topology().types().len()).map(DeviceTypeId::from_index);
+    let (any, some) = match gang.has_devices() {
+        true => (None, Some(allowed_types(view.topology(), gang))),
+        false => (Some(all), None),
+    };
+    any.into_iter().flatten().chain(some.into_iter().flatten())
 }
 
 /// What is free of each type that a gang may use.
@@ -80,7 +93,7 @@ pub(crate) fn free_of_allowed<'a>(
 
 /// The `count` lowest free devices of a node.
 pub(crate) fn share(vacancy: &Vacancy, node: NodeId, count: u32) -> NodeShare {
-    NodeShare { node, devices: vacancy.free(node).lowest(count) }
+    NodeShare::new(node, vacancy.free(node).lowest(count))
 }
 
 /// The tightest node that fits, of the first type that has enough free; else what `elsewhere` finds among the nodes of that type.

@@ -14,10 +14,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use wharf_core::{
-    Change, Decision, Gang, JobId, Knowledge, Needs, NodeId, NodeShare, Phase, Policy, Reason, Time, View,
+    Change, Decision, DeviceTypeId, Gang, JobId, Knowledge, Needs, NodeId, NodeShare, Phase, Policy, Reason,
+    Scarcity, Time, View,
 };
 
-use crate::placement::Placer;
+use crate::placement::{Placer, Strategy};
 use crate::reserve::place_elsewhere;
 pub use backfill::Backfill;
 use backfill::Forecast;
@@ -187,7 +188,7 @@ impl<R: Rank> Priority<R> {
             self.classes.remove(victim);
             self.wait(&decision.view(), victim);
         }
-        let placement = plan.placement(decision.view().schedule());
+        let placement = plan.placement(&decision.view(), job);
         self.start(decision, job, &placement)
     }
 
@@ -289,7 +290,7 @@ impl<R: Rank> Policy for Priority<R> {
 
     fn explain(&self, view: &View<'_>, job: JobId) -> Reason {
         let gang = &view.spec(job).gang;
-        let needed = gang.devices;
+        let needed = gang.size();
         let working = working_devices(view, job);
         if needed > working {
             return Reason::NodesOut { needed, working };
@@ -303,6 +304,9 @@ impl<R: Rank> Policy for Priority<R> {
             return Reason::HeadOfLine { head };
         }
         let free = free_devices(view, job);
+        if let Some(scarcity) = scarcity(view, job) {
+            return Reason::Scarce(scarcity);
+        }
         match (self.backfill, self.classes.first().filter(|&head| head != job)) {
             _ if free < needed => Reason::DevicesBusy { needed, free },
             (Backfill::Easy { .. }, Some(holder)) => Reason::Reserved { holder },
@@ -320,7 +324,17 @@ fn pool_nodes(view: &View<'_>, gang: &Gang) -> Option<Vec<NodeId>> {
     Some(nodes.filter(|(_, node)| in_pool.allow(&node.spec)).map(|(id, _)| NodeId::from_index(id)).collect())
 }
 
-/// Free devices of the type that has the most of those that the job may use.
+/// What keeps a job from starting, where that is not devices.
+pub fn scarcity(view: &View<'_>, job: JobId) -> Option<Scarcity> {
+    let (topology, schedule, gang) = (view.topology(), view.schedule(), &view.spec(job).gang);
+    gang.needs.as_ref().filter(|needs| !needs.is_plain() && needs.reservation.is_none())?;
+    let mut placer = Strategy::BestFit.placer(0);
+    let mut shares = Vec::new();
+    let mut is_placed = |gang: &Gang| placer.place(topology, schedule, gang, &mut shares);
+    if is_placed(gang) { None } else { schedule.scarcity(topology, gang, is_placed) }
+}
+
+/// Free devices (tasks where it has none) of the type that has the most of those that the job may use.
 pub fn free_devices(view: &View<'_>, job: JobId) -> u32 {
     let gang = &view.spec(job).gang;
     let of_type = |kind| match &gang.needs {
@@ -330,10 +344,19 @@ pub fn free_devices(view: &View<'_>, job: JobId) -> u32 {
             nodes
                 .filter(|(_, node)| node.device_type == kind)
                 .map(|(index, _)| view.schedule().room(view.topology(), NodeId::from_index(index), needs))
-                .sum()
+                .fold(0, u32::saturating_add)
         }
     };
-    crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)
+    by_type(view, gang, of_type)
+}
+
+/// The most of any type that a gang may use, or all types together where it has no devices.
+fn by_type(view: &View<'_>, gang: &Gang, of_type: impl Fn(DeviceTypeId) -> u32) -> u32 {
+    if gang.has_devices() {
+        return crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0);
+    }
+    let types = (0..view.topology().types().len()).map(DeviceTypeId::from_index);
+    types.map(of_type).fold(0, u32::saturating_add)
 }
 
 /// Devices of working nodes of the type that has the most of those that the job may use at once.
@@ -346,8 +369,9 @@ pub fn working_devices(view: &View<'_>, job: JobId) -> u32 {
             let capacity = schedule.capacity(topology, node, needs);
             match needs.nodes.filter(|&nodes| nodes > 0) {
                 // The same share on each node: one that has less is of no use.
-                Some(nodes) if capacity < gang.devices / nodes => 0,
-                Some(nodes) => gang.devices / nodes,
+                Some(_) if !needs.is_even(gang) => capacity,
+                Some(nodes) if capacity < gang.size() / nodes => 0,
+                Some(nodes) => gang.size() / nodes,
                 None => capacity,
             }
         }
@@ -355,7 +379,7 @@ pub fn working_devices(view: &View<'_>, job: JobId) -> u32 {
     let of_type = |kind| {
         let nodes = (0..topology.nodes().len()).map(NodeId::from_index);
         let working = nodes.filter(|&node| topology.node(node).device_type == kind && schedule.is_up(node));
-        working.map(usable).sum()
+        working.map(usable).fold(0, u32::saturating_add)
     };
-    crate::placement::allowed_types(view.topology(), gang).map(of_type).max().unwrap_or(0)
+    by_type(view, gang, of_type)
 }

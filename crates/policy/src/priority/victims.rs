@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use wharf_core::{Chosen, DeviceTypeId, Gang, JobId, NodeId, NodeShare, Schedule, Time, View};
+use wharf_core::{Chosen, DeviceTypeId, Gang, JobId, NodeId, NodeShare, Time, View};
 
 use super::SAME_MOMENT_S;
 use super::classes::Classes;
@@ -45,8 +45,9 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The placement, once the victims are out of the schedule.
-    pub(super) fn placement(&self, schedule: &Schedule) -> Vec<NodeShare> {
-        self.nodes.iter().map(|&(node, count)| crate::placement::share(schedule, node, count)).collect()
+    pub(super) fn placement(&self, view: &View<'_>, job: JobId) -> Vec<NodeShare> {
+        let gang = &view.spec(job).gang;
+        self.nodes.iter().map(|&(node, count)| view.schedule().share(gang, node, count)).collect()
     }
 }
 

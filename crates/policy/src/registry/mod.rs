@@ -11,6 +11,7 @@ use wharf_core::Policy;
 use wharf_core::nearest::nearest;
 use wharf_perf::Sharing;
 
+use crate::aside::Aside;
 use crate::placement::{Placer, Strategy};
 use crate::settings::{BadSetting, Settings};
 
@@ -38,6 +39,23 @@ pub struct PolicyInfo {
     pub sharing: Sharing,
     /// Makes it.
     pub build: fn(&BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting>,
+}
+
+impl PolicyInfo {
+    /// Makes it; jobs without devices go beside it unless it orders them itself.
+    ///
+    /// # Errors
+    /// A knob with a value that it cannot take.
+    pub fn make(&self, args: &BuildArgs<'_>) -> Result<Box<dyn Policy>, BadSetting> {
+        let policy = (self.build)(args)?;
+        Ok(if self.orders_tasks() { policy } else { Box::new(Aside::new(policy, args.placer())) })
+    }
+
+    /// Whether jobs without devices are in its order. Under all other policies, which think in devices, such jobs start beside
+    /// theirs in the order of priority and submission.
+    pub fn orders_tasks(&self) -> bool {
+        matches!(self.name, "fifo" | "sjf" | "srtf" | "srsf" | "las" | "tiresias" | "gittins")
+    }
 }
 
 /// One setting of a policy.

@@ -295,10 +295,8 @@ mod tests {
         let at = Time::from_seconds;
         recorder.submitted(at(0.0), JobId(0));
         recorder.submitted(at(0.1), JobId(1));
-        let placement = [
-            NodeShare { node: NodeId(0), devices: DeviceSet(0b11) },
-            NodeShare { node: NodeId(2), devices: DeviceSet(0b100) },
-        ];
+        let placement =
+            [NodeShare::new(NodeId(0), DeviceSet(0b11)), NodeShare::new(NodeId(2), DeviceSet(0b100))];
         recorder.started(at(1.0), JobId(0), &placement, &[JobId(0)]);
         recorder.node_lost(at(1.5), NodeId(2));
         recorder.preempted(at(2.0), JobId(0));

@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let jobs = ["a", "b", "c"].map(|name| JobSpec::new(name, Time::ZERO, 1, 1.0, 1.0)).to_vec();
         let mut writer = RoundWriter::new(folder.path(), &jobs);
-        let nodes = vec![NodeShare { node: NodeId(3), devices: DeviceSet(0b1) }];
+        let nodes = vec![NodeShare::new(NodeId(3), DeviceSet(0b1))];
         let running = |job: u32, beside: u32| RoundJob {
             job: JobId(job),
             device_type: "v100".into(),

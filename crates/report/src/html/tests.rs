@@ -203,7 +203,7 @@ proptest! {
         let sample = |&(time, waiting): &(Time, u32)| Sample { time, busy_devices: waiting, running: 1, waiting };
         let span = |&(start, end, devices, index): &(Time, Time, u128, u32)| wharf_outcome::Span {
             job: JobId(index),
-            share: NodeShare { node: NodeId(index), devices: DeviceSet(devices) },
+            share: NodeShare::new(NodeId(index), DeviceSet(devices)),
             start,
             end,
         };

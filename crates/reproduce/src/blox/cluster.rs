@@ -44,7 +44,7 @@ impl Free {
         for node in self.nodes.iter() {
             let devices = self.devices[node.index()].lowest(gang);
             gathered += devices.len();
-            shares.push(NodeShare { node, devices });
+            shares.push(NodeShare::new(node, devices));
             if gathered >= gang {
                 // The published code continues adding, but a sum that is past the gang never comes back to it.
                 return gathered == gang;

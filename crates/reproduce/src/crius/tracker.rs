@@ -174,7 +174,7 @@ fn placement(table: &Table, job: u32) -> Vec<NodeShare> {
         let bit = DeviceSet(1 << (device - site.devices(node).start));
         match shares.last_mut() {
             Some(share) if share.node == id => share.devices.0 |= bit.0,
-            _ => shares.push(NodeShare { node: id, devices: bit }),
+            _ => shares.push(NodeShare::new(id, bit)),
         }
     }
     shares

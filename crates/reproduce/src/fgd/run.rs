@@ -117,7 +117,7 @@ pub(super) fn run(
                 let node = NodeId::from_index(arrivals.machines[node].position);
                 let devices = DeviceSet(gpus.iter().fold(0, |devices, gpu| devices | 1 << gpu));
                 // A pod without GPUs has no place in terms of devices.
-                let shares = [NodeShare { node, devices }];
+                let shares = [NodeShare::new(node, devices)];
                 let placement = if gpus.is_empty() { &shares[..0] } else { &shares[..] };
                 recorder.started(time, job, placement, &[job]);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use wharf_core::{ClusterSpec, JobSpec, Needs, NodeSpec, Portion, Time};
+use wharf_core::{Amounts, ClusterSpec, JobSpec, Needs, NodeSpec, Request, Time};
 
 use super::fragmentation::Typical;
 use super::run::Cluster;
@@ -31,8 +31,12 @@ fn job(
     (cpu_milli, memory_mib, gpus, device_milli, spec): (u32, u32, u32, u32, usize),
 ) -> JobSpec {
     let mut job = JobSpec::new(&format!("pod-{index}"), Time::ZERO, gpus, 0.0, 0.0);
-    let portion = Some(Portion { cpu_milli, memory_mib, device_milli });
-    job.gang.needs = Some(Arc::new(Needs { portion, ..Needs::default() }));
+    let task = Amounts { cpu_milli: cpu_milli.into(), memory_mib: memory_mib.into(), named: Vec::new() };
+    let request = match gpus {
+        0 => Request::tasks(1, task),
+        _ => Request { devices: gpus, device_milli: device_milli % 1000, task, ..Request::default() },
+    };
+    job.gang.needs = Some(Arc::new(Needs { request, ..Needs::default() }));
     job.gang.device_types = match spec {
         0 | 1 => Arc::from([TYPES[spec].into()]),
         2 => TYPES.map(Arc::from).into(),
@@ -50,8 +54,9 @@ fn cluster(nodes: &[(usize, u32, u32, u32)]) -> ClusterSpec {
         memory_gib,
         switch: 0,
         pool: NodeSpec::no_pool(),
+        details: None,
     };
-    ClusterSpec { nodes: nodes.iter().enumerate().map(node).collect() }
+    ClusterSpec::of(nodes.iter().enumerate().map(node).collect())
 }
 
 /// A node, with nothing but what is left on it.

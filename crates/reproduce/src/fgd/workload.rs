@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wharf_core::{ClusterSpec, Gang, JobSpec, Portion};
+use wharf_core::{ClusterSpec, Gang, JobSpec, Request};
 
 use super::error::FgdError;
 use super::go_random::GoRandom;
@@ -23,10 +23,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn new(gang: &Gang, portion: Portion) -> Self {
-        let milli = if gang.devices == 0 { 0 } else { portion.device_milli.min(WHOLE) };
+    fn new(gang: &Gang, request: &Request) -> Self {
+        let gpus = if gang.has_devices() { gang.devices } else { 0 };
+        let milli = if gpus == 0 { 0 } else { request.part() };
         let types: Vec<&str> = gang.device_types.iter().map(|name| &**name).collect();
-        Self { cpu_milli: portion.cpu_milli, gpus: gang.devices, milli, types: types.join("|") }
+        Self { cpu_milli: narrow(request.task.cpu_milli), gpus, milli, types: types.join("|") }
     }
 
     /// Whether it asks for a part of one GPU.
@@ -97,14 +98,14 @@ impl Workload {
         let mut pods = Vec::with_capacity(jobs.len());
         for job in jobs {
             let no_portion = || FgdError::NoPortion { job: job.name.to_string() };
-            let portion = job.gang.portion().ok_or_else(no_portion)?;
+            let request = job.gang.request().ok_or_else(no_portion)?;
             let next = known.len();
-            let shape = *known.entry(Shape::new(&job.gang, portion)).or_insert(next);
+            let shape = *known.entry(Shape::new(&job.gang, request)).or_insert(next);
             if shape == counts.len() {
                 counts.push(0);
             }
             counts[shape] += 1;
-            pods.push(Pod { shape, memory_mib: portion.memory_mib });
+            pods.push(Pod { shape, memory_mib: narrow(request.task.memory_mib) });
         }
         let mut shapes: Vec<(Shape, usize)> = known.into_iter().collect();
         shapes.sort_unstable_by_key(|(_, position)| *position);
@@ -165,6 +166,11 @@ impl Workload {
             }
         }
     }
+}
+
+/// An amount of one pod; the published simulator has no larger ones.
+fn narrow(amount: u64) -> u32 {
+    u32::try_from(amount).unwrap_or(u32::MAX)
 }
 
 /// The types of GPU and the nodes, by name.

@@ -153,7 +153,7 @@ impl<'a> Workload<'a> {
             let bit = DeviceSet(1 << device);
             match shares.iter_mut().find(|share| share.node == NodeId(node)) {
                 Some(share) => share.devices.0 |= bit.0,
-                None => shares.push(NodeShare { node: NodeId(node), devices: bit }),
+                None => shares.push(NodeShare::new(NodeId(node), bit)),
             }
         }
         shares

@@ -214,7 +214,7 @@ impl<'a> Devices<'a> {
             let index = (device % self.node_devices) as u32;
             match shares.iter_mut().find(|share| share.node == node) {
                 Some(share) => share.devices.insert(index),
-                None => shares.push(NodeShare { node, devices: DeviceSet(1 << index) }),
+                None => shares.push(NodeShare::new(node, DeviceSet(1 << index))),
             }
         }
         shares

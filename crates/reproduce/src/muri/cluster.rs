@@ -176,7 +176,7 @@ impl<'a> Filling<'a> {
         self.free_total -= devices;
         if let Some(placement) = placement {
             let devices = DeviceSet::first(used + devices).difference(DeviceSet::first(used));
-            placement.push(NodeShare { node: self.shape.nodes[index], devices });
+            placement.push(NodeShare::new(self.shape.nodes[index], devices));
         }
     }
 }

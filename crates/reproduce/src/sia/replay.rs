@@ -187,7 +187,7 @@ impl Nodes {
                 return Err(index);
             }
             *free = free.difference(devices);
-            shares.push(NodeShare { node, devices });
+            shares.push(NodeShare::new(node, devices));
         }
         Ok(shares)
     }

@@ -307,7 +307,7 @@ impl<'a> Planner<'a> {
         };
         let mut hash = ContentHash::new();
         hash.add_field(&trace.name);
-        if trace.jobs.iter().any(|job| job.gang.portion().is_some()) {
+        if trace.jobs.iter().any(|job| job.gang.needs.as_deref().is_some_and(|needs| !needs.is_plain())) {
             hash.add_field(&format!("{:?}", trace.jobs));
         } else {
             // A hash takes whatever is written to it.

@@ -59,6 +59,7 @@ fn is_true(state: &State, job: JobId, reason: &Reason) -> bool {
         | Reason::ReservationBusy { .. }
         | Reason::Kept { .. }
         | Reason::Starving { .. }
+        | Reason::Scarce(_)
         | Reason::Told { .. } => false,
         Reason::DevicesBusy { needed, free }
         | Reason::NoPartner { needed, free }

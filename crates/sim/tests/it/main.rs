@@ -11,6 +11,7 @@ mod governed;
 mod oracle;
 mod policies;
 mod preemption;
+mod requests;
 mod sharing_scenarios;
 mod sia_golden;
 mod workload;

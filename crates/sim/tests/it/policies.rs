@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use wharf_core::{ClusterSpec, JobId, JobSpec, Needs, NodeId, NodeShare, NodeSpec, StageTimes, Time};
+use wharf_core::{
+    ClusterSpec, JobId, JobSpec, Needs, NodeId, NodeShare, NodeSpec, Request, StageTimes, Time,
+};
 use wharf_sim::{Outcome, Preset, Recorder, RunSpec, Settings, run};
 use wharf_trace::Trace;
 
@@ -203,9 +205,7 @@ fn uniform(nodes: u32) -> ClusterSpec {
 
 /// Two nodes of each type, so that every gang fits each.
 fn mixed(types: &[&str]) -> ClusterSpec {
-    ClusterSpec {
-        nodes: types.iter().flat_map(|name| ClusterSpec::uniform(name, 2, NODE_SIZE).nodes).collect(),
-    }
+    ClusterSpec::of(types.iter().flat_map(|name| ClusterSpec::uniform(name, 2, NODE_SIZE).nodes).collect())
 }
 
 fn simulate(
@@ -325,7 +325,8 @@ fn needy_trace_strategy() -> impl Strategy<Value = Trace> {
             let cpus = cpus.min(NodeSpec::CPUS_PER_DEVICE * NODE_SIZE / each);
             let memory_mib =
                 memory_mib.min(u64::from(NodeSpec::MEMORY_GIB_PER_DEVICE * NODE_SIZE / each) * 1024);
-            let needs = Needs { nodes, cpus, memory_mib, ..Needs::default() };
+            let request = Request::per_device(cpus, memory_mib);
+            let needs = Needs { nodes, request, ..Needs::default() };
             job.gang.needs = (which < 3).then(|| Arc::new(needs));
         }
         trace

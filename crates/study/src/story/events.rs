@@ -132,7 +132,7 @@ impl Reader<'_> {
         let share = |(node, devices): &(u32, Vec<u32>)| {
             let mut set = DeviceSet::EMPTY;
             devices.iter().filter(|device| **device < u128::BITS).for_each(|&device| set.insert(device));
-            NodeShare { node: NodeId(*node), devices: set }
+            NodeShare::new(NodeId(*node), set)
         };
         self.held = event.nodes.iter().map(share).collect();
         let devices = self.held.iter().map(|share| share.devices.len()).sum();

@@ -133,6 +133,7 @@ fn add(cluster: &mut ClusterSpec, device_type: &str, group: &Group) -> Result<()
             memory_gib: NodeSpec::MEMORY_GIB_PER_DEVICE * devices,
             switch: 0,
             pool: NodeSpec::no_pool(),
+            details: None,
         });
     }
     Ok(())

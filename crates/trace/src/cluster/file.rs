@@ -6,8 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeSpec};
+use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeDetails, NodeSpec};
 
+use super::mixed::{self, DeviceGroup, Machine};
 use super::{ClusterError, DEVICE_TYPE, DEVICES_MAX, crius};
 use crate::csv::{CsvRows, Separator, Step, write_text};
 use crate::finding::{Findings, Note, Rule};
@@ -25,6 +26,11 @@ static NATIVE: Schema = Schema {
         Column { name: "memory_gib", required: false },
         Column { name: "switch", required: false },
         Column { name: "pool", required: false },
+        Column { name: "resources", required: false },
+        Column { name: "device_memory_gib", required: false },
+        Column { name: "block", required: false },
+        Column { name: "domain", required: false },
+        Column { name: "licences", required: false },
     ],
     any_of: &[],
     unknown: UnknownColumns::Error,
@@ -121,27 +127,71 @@ struct Builder {
 impl Builder {
     fn add_node(&mut self, row: &mut RowCheck<'_>) -> Option<()> {
         const NAME: usize = 0;
+        const DEVICE_TYPE: usize = 1;
         const DEVICES: usize = 2;
+        const DEVICE_MEMORY: usize = 8;
         let name = row.name(NAME);
-        let device_type = row.name(1);
-        let devices = devices_per_node(row, DEVICES);
+        let device_memory_gib = row.count(DEVICE_MEMORY).unwrap_or(0);
+        let groups = self.device_groups(row, (DEVICE_TYPE, DEVICES), device_memory_gib.into());
         let cpus = row.count(3);
         let memory_gib = row.count(4);
         let switch = row.count(5).unwrap_or(0);
         let pool = row.text(6).unwrap_or_default();
-        let (name, devices) = (name?, devices?);
-        self.add_devices(row, DEVICES, u64::from(devices))?;
+        let resources = named(row, 7);
+        let block = row.count(9).unwrap_or(0);
+        let domain = row.count(10).unwrap_or(0);
+        for (licence, count) in named(row, 11) {
+            match self.cluster.licences.iter_mut().find(|(known, _)| *known == licence) {
+                Some((_, sum)) => *sum += count,
+                None => self.cluster.licences.push((licence, count)),
+            }
+        }
+        let (name, groups) = (name?, groups?);
+        let devices: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+        self.add_devices(row, DEVICES, devices)?;
         let name = self.add_name(row, NAME, name);
-        self.cluster.nodes.push(NodeSpec {
-            name,
-            device_type: self.device_types.get(device_type?),
-            devices,
-            cpus: cpus.unwrap_or(NodeSpec::CPUS_PER_DEVICE * devices),
-            memory_gib: memory_gib.unwrap_or(NodeSpec::MEMORY_GIB_PER_DEVICE * devices),
-            switch,
-            pool: self.pools.get(pool),
-        });
+        let device_memory_mib = u64::from(device_memory_gib) * 1024;
+        let details = NodeDetails { host: None, device_memory_mib, resources, block, domain };
+        let machine = Machine { groups, cpus, memory_gib, switch, pool: self.pools.get(pool), details };
+        if let Err(problem) = machine.check() {
+            row.error(DEVICE_TYPE, Note::error(Rule::TooManyDevices, problem.to_string()));
+            return None;
+        }
+        self.cluster.nodes.extend(machine.nodes(&name));
         Some(())
+    }
+
+    /// The device groups of a row: a type and a number, or several types with their numbers, `+` between them.
+    fn device_groups(
+        &mut self,
+        row: &mut RowCheck<'_>,
+        (device_type, devices): (usize, usize),
+        memory_gib: u64,
+    ) -> Option<Vec<DeviceGroup>> {
+        let is_mixed = row.raw(device_type).is_some_and(|text| text.contains(':'));
+        if row.raw(device_type) == Some(NodeSpec::NO_DEVICES) && row.raw(devices) == Some("0") {
+            return Some(Vec::new());
+        }
+        if !is_mixed {
+            let (name, count) = (row.name(device_type), devices_per_node(row, devices));
+            return Some(vec![DeviceGroup { device_type: self.device_types.get(name?), count: count? }]);
+        }
+        let text = row.name(device_type)?;
+        let groups = match mixed::device_groups(text, memory_gib) {
+            Ok(groups) => groups,
+            Err(problem) => {
+                row.error(device_type, Note::error(Rule::DevicePart, problem.to_string()));
+                return None;
+            }
+        };
+        let sum: u32 = groups.iter().fold(0, |sum, group| sum.saturating_add(group.count));
+        let told = row.required_count(devices)?;
+        if told != sum {
+            let message = format!("found {told}, but `device_type` has {sum} devices");
+            row.error(devices, Note::error(Rule::GangRange, message));
+            return None;
+        }
+        Some(groups)
     }
 
     fn add_openb(&mut self, row: &mut RowCheck<'_>) -> Option<()> {
@@ -150,20 +200,21 @@ impl Builder {
         let name = row.name(NAME);
         let cpus = whole(row, 1, 1000, "whole CPUs");
         let memory_gib = whole(row, 2, 1024, "whole GiB");
-        let devices = devices_per_node(row, DEVICES);
-        let device_type = row.name(4);
-        let (name, devices) = (name?, devices?);
-        self.add_devices(row, DEVICES, u64::from(devices))?;
+        let groups = match row.raw(DEVICES) {
+            Some("0") => Some(Vec::new()),
+            _ => {
+                let (count, name) = (devices_per_node(row, DEVICES), row.name(4));
+                count.zip(name).map(|(count, name)| {
+                    vec![DeviceGroup { device_type: self.device_types.get(name), count }]
+                })
+            }
+        };
+        let (name, groups) = (name?, groups?);
+        self.add_devices(row, DEVICES, groups.iter().map(|group| u64::from(group.count)).sum())?;
         let name = self.add_name(row, NAME, name);
-        self.cluster.nodes.push(NodeSpec {
-            name,
-            device_type: self.device_types.get(device_type?),
-            devices,
-            cpus: cpus?,
-            memory_gib: memory_gib?,
-            switch: 0,
-            pool: NodeSpec::no_pool(),
-        });
+        let machine =
+            Machine { groups, cpus: Some(cpus?), memory_gib: Some(memory_gib?), ..Machine::default() };
+        self.cluster.nodes.extend(machine.nodes(&name));
         Some(())
     }
 
@@ -197,6 +248,7 @@ impl Builder {
                 memory_gib: memory_gib?,
                 switch: self.switch_count + (index / u64::from(nodes)) as u32,
                 pool: NodeSpec::no_pool(),
+                details: None,
             });
         }
         self.switch_count += switches;
@@ -213,6 +265,23 @@ impl Builder {
         row.error(column, Note::error(Rule::TooManyDevices, message));
         None
     }
+}
+
+/// Named counts: `name:count` with `;` between them; a name alone is one.
+fn named(row: &mut RowCheck<'_>, column: usize) -> Vec<(Arc<str>, u64)> {
+    let Some(text) = row.list(column) else { return Vec::new() };
+    let mut counts = Vec::new();
+    for item in text.split(';') {
+        let (name, count) = item.trim().split_once(':').unwrap_or((item.trim(), "1"));
+        match count.parse::<u64>() {
+            Ok(count) if count > 0 && !name.is_empty() => counts.push((name.into(), count)),
+            _ => {
+                let message = format!("found {}, expected NAME:COUNT", shown(item));
+                row.error(column, Note::error(Rule::NotAnInteger, message));
+            }
+        }
+    }
+    counts
 }
 
 /// A count in a smaller unit, `per_unit` of which make one.
@@ -245,23 +314,60 @@ fn devices_per_node(row: &mut RowCheck<'_>, column: usize) -> Option<u32> {
     Some(devices)
 }
 
-/// Writes a cluster as Wharf's own CSV.
+/// Writes a cluster as Wharf's own CSV. Columns that no node needs are left out.
 pub fn write_cluster(cluster: &ClusterSpec, out: &mut dyn Write) -> io::Result<()> {
+    const REQUIRED: usize = 6;
     let mut out = BufWriter::new(out);
-    let has_pools = cluster.has_pools();
-    let width = NATIVE.columns.len() - usize::from(!has_pools);
-    let names: Vec<_> = NATIVE.columns[..width].iter().map(|column| column.name).collect();
+    let rows: Vec<Vec<String>> =
+        machines(cluster).enumerate().map(|(index, nodes)| cells(cluster, index, nodes)).collect();
+    let is_used = |column: &usize| *column < REQUIRED || rows.iter().any(|row| !row[*column].is_empty());
+    let columns: Vec<usize> = (0..NATIVE.columns.len()).filter(is_used).collect();
+    let names: Vec<_> = columns.iter().map(|&column| NATIVE.columns[column].name).collect();
     writeln!(out, "{}", names.join(","))?;
-    for node in &cluster.nodes {
-        write_text(&mut out, &node.name)?;
-        out.write_all(b",")?;
-        write_text(&mut out, &node.device_type)?;
-        write!(out, ",{},{},{},{}", node.devices, node.cpus, node.memory_gib, node.switch)?;
-        if has_pools {
-            out.write_all(b",")?;
-            write_text(&mut out, &node.pool)?;
+    for row in &rows {
+        for (place, &column) in columns.iter().enumerate() {
+            if place > 0 {
+                out.write_all(b",")?;
+            }
+            write_text(&mut out, &row[column])?;
         }
         writeln!(out)?;
     }
     out.flush()
+}
+
+/// The nodes of each machine.
+fn machines(cluster: &ClusterSpec) -> impl Iterator<Item = &[NodeSpec]> {
+    cluster.nodes.chunk_by(|before, node| {
+        let host = node.details.as_deref().and_then(|details| details.host.as_deref());
+        host.is_some_and(|host| host == before.machine())
+    })
+}
+
+/// A machine's row. The first has the licences of the cluster.
+fn cells(cluster: &ClusterSpec, index: usize, nodes: &[NodeSpec]) -> Vec<String> {
+    let plain = NodeDetails::default();
+    let first = &nodes[0];
+    let details = first.details.as_deref().unwrap_or(&plain);
+    let devices: u32 = nodes.iter().map(|node| node.devices).sum();
+    let groups: Vec<String> =
+        nodes.iter().map(|node| format!("{}:{}", node.device_type, node.devices)).collect();
+    let counts = |counts: &[(Arc<str>, u64)]| {
+        counts.iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(";")
+    };
+    let number = |count: u64| if count == 0 { String::new() } else { count.to_string() };
+    vec![
+        first.name.to_string(),
+        if nodes.len() == 1 { first.device_type.to_string() } else { groups.join("+") },
+        devices.to_string(),
+        first.cpus.to_string(),
+        first.memory_gib.to_string(),
+        first.switch.to_string(),
+        first.pool.to_string(),
+        counts(&details.resources),
+        number(details.device_memory_mib / 1024),
+        number(details.block.into()),
+        number(details.domain.into()),
+        if index == 0 { counts(&cluster.licences) } else { String::new() },
+    ]
 }

@@ -2,6 +2,7 @@
 
 mod crius;
 mod file;
+mod mixed;
 mod short;
 
 pub use short::ShortFormError;
@@ -56,6 +57,7 @@ impl ClusterError {
         match self {
             Self::Neither { .. } => Some(
                 "write nodes x devices (`8x8`), with types `a100:4x8,v100:16x4`, `v100:36` for one-device nodes, \
+                 one node with all that it has `a100:2+t4:4,cpus=64,memory=512G`, several of them `4x(...);2x(...)`, \
                  or the path of a cluster file"
                     .into(),
             ),
@@ -75,6 +77,8 @@ impl ClusterError {
 /// | `8x8` | 8 nodes of 8 devices of type `gpu` |
 /// | `a100:4x8,v100:16x4` | 4 nodes of 8 `a100`, then 16 nodes of 4 `v100` |
 /// | `v100:36` | 36 nodes of one `v100` |
+/// | `a100:2+t4:4,cpus=64,memory=512G` | one node with devices of two types |
+/// | `2x(a100:2[1g.10gb:4/3g.40gb:1],cpus=64,scratch=800);4x(cpus=32);licence:matlab=2` | 2 nodes whose devices are divided into slices, with a named resource; 4 nodes without devices; licences |
 ///
 /// Nodes of a short form hang on one switch. A file that exists is read, whatever it is called.
 pub fn parse_cluster(text: &str) -> Result<ClusterSpec, ClusterError> {

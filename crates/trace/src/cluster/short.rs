@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeSpec};
 
-use super::{DEVICE_TYPE, DEVICES_MAX};
+use super::{DEVICE_TYPE, DEVICES_MAX, mixed};
 use crate::text::shown;
 
 /// Why a text is no short form of a cluster; to be read after "as a short form".
@@ -20,11 +20,13 @@ pub enum ShortFormError {
     /// A part is empty.
     #[error("it has an empty part")]
     Empty,
-    /// A device type has other characters than it can have.
-    #[error("{} is no device type (letters, digits, `-`, `_`, `.`)", shown(text))]
-    DeviceType {
+    /// A name has other characters than it can have.
+    #[error("{} is no {what} (letters, digits, `-`, `_`, `.`)", shown(text))]
+    Name {
         /// The text.
         text: String,
+        /// The kind of thing that has the name.
+        what: &'static str,
     },
     /// A part has no `x`.
     #[error("{} is not nodes x devices", shown(text))]
@@ -45,6 +47,67 @@ pub enum ShortFormError {
     Zero {
         /// Nodes, or devices per node.
         what: &'static str,
+    },
+    /// Only licences.
+    #[error("it has no nodes")]
+    NoNodes,
+    /// A node has more devices than are supported.
+    #[error("a node has {devices} devices, at most {DEVICES_PER_NODE_MAX} are handled")]
+    NodeDevices {
+        /// Number of devices.
+        devices: u64,
+    },
+    /// A node has two device groups of one type.
+    #[error("a node has device type {} twice", shown(device_type))]
+    RepeatedType {
+        /// The type.
+        device_type: String,
+    },
+    /// A parenthesis or bracket is not closed.
+    #[error("{} has no closing {what}", shown(text))]
+    Unclosed {
+        /// The text.
+        text: String,
+        /// Parenthesis or bracket.
+        what: &'static str,
+    },
+    /// A property of a node has no value.
+    #[error("{} is no NAME=VALUE", shown(text))]
+    NoValue {
+        /// The text.
+        text: String,
+    },
+    /// Memory is larger than is supported.
+    #[error("{} is more memory than is handled", shown(text))]
+    Memory {
+        /// The text.
+        text: String,
+    },
+    /// A part of a divided device is no slice.
+    #[error("{} is no slice profile, such as 1g.10gb", shown(text))]
+    SliceProfile {
+        /// The text.
+        text: String,
+    },
+    /// Slices of a device have more compute parts than the device.
+    #[error("the slices of {} take {taken} of its {parts} parts", shown(device_type))]
+    SliceParts {
+        /// The device.
+        device_type: String,
+        /// Sum of the slices.
+        taken: u64,
+        /// Parts of the device.
+        parts: u64,
+    },
+    /// Slices of a device have more memory than the device.
+    #[error("the slices of {} take {taken} GB of its {memory} GB", shown(device_type))]
+    SliceMemory {
+        /// The device.
+        device_type: String,
+        /// Sum of the slices.
+        taken: u64,
+        /// Memory of the device.
+        memory: u64,
     },
     /// A count is larger than is supported.
     #[error("{} is more than the limit of {max} {what}", shown(text))]
@@ -67,6 +130,9 @@ struct Group<'a> {
 
 /// The cluster that a short form describes, or what is wrong, to be read after "as a short form".
 pub(super) fn parse(text: &str) -> Result<ClusterSpec, ShortFormError> {
+    if text.contains(['+', '=', '[']) {
+        return mixed::parse(text);
+    }
     let groups = text.split(',').map(parse_group).collect::<Result<Vec<_>, _>>()?;
     let total: u64 = groups.iter().map(|group| u64::from(group.nodes) * u64::from(group.devices)).sum();
     if total > DEVICES_MAX.into() {
@@ -86,6 +152,7 @@ pub(super) fn parse(text: &str) -> Result<ClusterSpec, ShortFormError> {
                 memory_gib: NodeSpec::MEMORY_GIB_PER_DEVICE * group.devices,
                 switch: 0,
                 pool: NodeSpec::no_pool(),
+                details: None,
             });
         }
         *count += group.nodes;
@@ -102,10 +169,7 @@ fn parse_group(text: &str) -> Result<Group<'_>, ShortFormError> {
         Some((device_type, size)) => (device_type.trim(), size.trim()),
         None => (DEVICE_TYPE, text),
     };
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    if device_type.is_empty() || !device_type.chars().all(is_name) {
-        return Err(ShortFormError::DeviceType { text: device_type.to_owned() });
-    }
+    check_name(device_type, "device type")?;
     let (nodes, devices) = match size.split_once(['x', 'X', '×']) {
         Some((nodes, devices)) => (nodes, devices),
         None if text.contains(':') => (size, "1"),
@@ -116,7 +180,16 @@ fn parse_group(text: &str) -> Result<Group<'_>, ShortFormError> {
     Ok(Group { device_type, nodes, devices })
 }
 
-fn parse_count(text: &str, what: &'static str, max: u32) -> Result<u32, ShortFormError> {
+/// Checks the name of a device type or resource.
+pub(super) fn check_name(name: &str, what: &'static str) -> Result<(), ShortFormError> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(ShortFormError::Name { text: name.to_owned(), what });
+    }
+    Ok(())
+}
+
+pub(super) fn parse_count(text: &str, what: &'static str, max: u32) -> Result<u32, ShortFormError> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ShortFormError::NoNumber { text: text.to_owned(), what });

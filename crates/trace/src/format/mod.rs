@@ -12,6 +12,7 @@ mod native;
 mod openb;
 mod pai;
 mod philly;
+mod request;
 mod sacct;
 mod sia;
 mod swf;

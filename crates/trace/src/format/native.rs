@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_core::{ArrayElement, Gang, JobSpec, Needs, Time};
 
-use super::{Codec, Recognise, Roles, Shared, Syntax};
+use super::{Codec, Recognise, Roles, Shared, Syntax, request};
 use crate::Trace;
 use crate::csv::Separator;
 use crate::finding::{Note, Rule};
@@ -72,6 +72,30 @@ const ARRAY: usize = 17;
 const ARRAY_INDEX: usize = 18;
 const WEIGHT: usize = 19;
 const POOL: usize = 20;
+const TASKS: usize = 21;
+const NODES: usize = 22;
+const CPUS: usize = 23;
+const MEMORY_MIB: usize = 24;
+const DEVICE_MILLI: usize = 25;
+const RESOURCES: usize = 26;
+const LICENCES: usize = 27;
+const EXCLUSIVE: usize = 28;
+const PREFER_WITHIN: usize = 29;
+const REQUIRE_WITHIN: usize = 30;
+
+/// The columns of requests.
+const REQUEST: request::Columns = request::Columns {
+    devices: DEVICES,
+    tasks: TASKS,
+    cpus: CPUS,
+    memory_mib: MEMORY_MIB,
+    device_milli: DEVICE_MILLI,
+    resources: RESOURCES,
+    licences: LICENCES,
+    exclusive: EXCLUSIVE,
+    prefer_within: PREFER_WITHIN,
+    require_within: REQUIRE_WITHIN,
+};
 
 /// The columns that state how long a job is.
 const LENGTHS: Alternatives = &[&[ITERATIONS, ITERATION_MS], &[DURATION_S], &[ITERATIONS, MODEL]];
@@ -99,6 +123,16 @@ static SCHEMA: Schema = Schema {
         Column { name: "array_index", required: false },
         Column { name: "weight", required: false },
         Column { name: "pool", required: false },
+        Column { name: "tasks", required: false },
+        Column { name: "nodes", required: false },
+        Column { name: "cpus", required: false },
+        Column { name: "memory_mib", required: false },
+        Column { name: "device_milli", required: false },
+        Column { name: "resources", required: false },
+        Column { name: "licences", required: false },
+        Column { name: "exclusive", required: false },
+        Column { name: "prefer_within", required: false },
+        Column { name: "require_within", required: false },
     ],
     any_of: &[LENGTHS],
     unknown: UnknownColumns::Error,
@@ -144,10 +178,10 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
     let device_types = shared.list(row.list(DEVICE_TYPES));
     let devices_min = row.count(DEVICES_MIN);
     let devices_max = row.count(DEVICES_MAX);
-    let devices = row.gang(DEVICES)?;
+    let devices = if REQUEST.is_without_devices(row) { 0 } else { row.gang(DEVICES)? };
     let devices_min = devices_min.unwrap_or(devices);
     let devices_max = devices_max.unwrap_or(devices);
-    if devices_min == 0 {
+    if devices_min == 0 && devices > 0 {
         let note = Note::error(Rule::ZeroGang, "found 0, expected at least one device");
         row.error(DEVICES_MIN, note);
     }
@@ -160,7 +194,10 @@ fn decode_gang(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<Gang> {
         row.error(DEVICES_MAX, Note::error(Rule::GangRange, message));
     }
     let pool = row.text(POOL).map(|pool| shared.names.get(pool));
-    let needs = pool.map(|pool| Arc::new(Needs { pool: Some(pool), ..Needs::default() }));
+    let request = REQUEST.decode(row, shared, devices)?;
+    let nodes = if row.has(NODES) { row.required_count(NODES).filter(|&nodes| nodes > 0) } else { None };
+    let needs = Needs { pool, nodes, request, ..Needs::default() };
+    let needs = (needs != Needs::default()).then(|| Arc::new(needs));
     Some(Gang { devices, devices_min, devices_max, device_types, needs })
 }
 
@@ -238,6 +275,10 @@ fn used(job: &JobSpec) -> [bool; SCHEMA_WIDTH] {
     used[PRIORITY] = job.priority != 0;
     used[WEIGHT] = job.weight != 1.0;
     used[POOL] = job.gang.pool().is_some();
+    used[NODES] = job.gang.needs.as_ref().is_some_and(|needs| needs.nodes.is_some());
+    for (column, value) in REQUEST.encode(&job.gang) {
+        used[column] = value.is_some();
+    }
     used[DEADLINE_S] = job.deadline.is_some();
     used[ARRAY] = job.array.is_some();
     used[ARRAY_INDEX] = job.array.is_some();
@@ -251,6 +292,8 @@ enum Value<'a> {
     None,
     Text(&'a str),
     List(&'a [Arc<str>]),
+    /// Text, or a list, that was put together.
+    Made(String),
     Number(f64),
 }
 
@@ -283,7 +326,12 @@ fn value(job: &JobSpec, column: usize) -> Value<'_> {
         DEADLINE_S => number(job.deadline.map(Time::seconds)),
         ARRAY => text(job.array.as_ref().map(|element| &*element.array)),
         ARRAY_INDEX => number(job.array.as_ref().map(|element| element.index.into())),
-        _ => Value::None,
+        NODES => number(job.gang.needs.as_ref().and_then(|needs| needs.nodes).map(f64::from)),
+        _ => match REQUEST.encode(&job.gang).into_iter().find(|(known, _)| *known == column) {
+            Some((_, Some(request::Field::Number(value)))) => Value::Number(value),
+            Some((_, Some(request::Field::Text(text)))) => Value::Made(text),
+            _ => Value::None,
+        },
     }
 }
 
@@ -309,6 +357,7 @@ fn encode_csv(trace: &Trace, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
                 Value::None => {}
                 Value::Text(text) => csv::write_text(out, text)?,
                 Value::List(items) => csv::write_text(out, &items.join(";"))?,
+                Value::Made(text) => csv::write_text(out, &text)?,
                 Value::Number(number) => write_number(out, number)?,
             }
         }
@@ -328,6 +377,7 @@ fn encode_jsonl(trace: &Trace, out: &mut dyn Write) -> io::Result<Vec<Loss>> {
             match value(job, column) {
                 Value::None => out.write_all(b"null")?,
                 Value::Text(text) => jsonl::write_text(out, text)?,
+                Value::Made(text) => jsonl::write_text(out, &text)?,
                 Value::Number(number) => write_number(out, number)?,
                 Value::List(items) => {
                     for (place, item) in items.iter().enumerate() {

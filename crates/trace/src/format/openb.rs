@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Gang, JobSpec, Needs, Portion, Time};
+use wharf_core::{Amounts, Gang, JobSpec, Needs, Request, Time, WHOLE_MILLI};
 
 use super::log::{self, Logged};
 use super::{Codec, LogSource, Recognise, Roles, Shared, Syntax};
@@ -91,9 +91,6 @@ static PODS_SCHEMA: Schema = Schema {
     unknown: UnknownColumns::Error,
 };
 
-/// A whole GPU.
-const WHOLE_MILLI: f64 = 1000.0;
-
 fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let name = row.name(NAME);
     let devices = row.required_count(DEVICES);
@@ -116,7 +113,7 @@ fn decode(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
         row.drop(NAME, reason);
         return None;
     }
-    if milli.is_some_and(|milli| milli < WHOLE_MILLI) {
+    if milli.is_some_and(|milli| milli < f64::from(WHOLE_MILLI)) {
         row.adapt(NAME, log::PART_OF_GPU);
     }
     if row.told(PHASE) == Some("Failed") {
@@ -136,7 +133,7 @@ fn device_types(spec: Option<&str>, shared: &mut Shared) -> Arc<[Arc<str>]> {
     shared.list((!names.is_empty()).then_some(&names))
 }
 
-/// A request. It has no length, and arrives with its row.
+/// A request. It arrives and lasts as the log has it; where that has no times, it has no length and arrives with its row.
 fn decode_pod(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let name = row.name(NAME);
     let cpu_milli = row.required_count(CPU);
@@ -144,24 +141,42 @@ fn decode_pod(row: &mut RowCheck<'_>, shared: &mut Shared) -> Option<JobSpec> {
     let devices = row.required_count(DEVICES);
     let device_milli = row.required_count(MILLI);
     let types = row.told(SPEC);
+    let mut time = |column| if row.told(column).is_some() { row.length(column) } else { None };
+    let (creation_s, deletion_s, scheduled_s) = (time(CREATION), time(DELETION), time(SCHEDULED));
     let (devices, device_milli) = (devices?, device_milli?);
     check_part(row, devices, device_milli);
-    let portion = Portion { cpu_milli: cpu_milli?, memory_mib: memory_mib?, device_milli };
+    let task = Amounts { cpu_milli: cpu_milli?.into(), memory_mib: memory_mib?.into(), named: Vec::new() };
+    // A pod is one task, with all its GPUs on one node.
+    let request = match devices {
+        0 => Request::tasks(1, task),
+        1 if device_milli < WHOLE_MILLI => Request { device_milli, task, ..Request::default() },
+        _ => Request { devices, task, ..Request::default() },
+    };
     let mut job = JobSpec::new(name?, Time::ZERO, devices, 0.0, 0.0);
-    let needs = Needs { portion: Some(portion), ..Needs::default() };
+    if let (Some(creation_s), Some(deletion_s)) = (creation_s, deletion_s) {
+        const SECOND_MS: f64 = 1000.0;
+        // One that never started is as long as it was wanted.
+        let length_s = deletion_s - scheduled_s.unwrap_or(creation_s);
+        job.submit = Time::try_new(creation_s)?;
+        if length_s > 0.0 {
+            (job.iterations, job.iteration_ms, job.duration_s) = (length_s, SECOND_MS, Some(length_s));
+        }
+    }
+    let needs = Needs { request, ..Needs::default() };
     job.gang = Gang { device_types: device_types(types, shared), needs: Some(Arc::new(needs)), ..job.gang };
     (!row.is_bad).then_some(job)
 }
 
 /// Reports a part that is no part of its number of GPUs.
 fn check_part(row: &mut RowCheck<'_>, devices: u32, milli: u32) {
-    const WHOLE: u32 = WHOLE_MILLI as u32;
     let problem = match (devices, milli) {
-        (0, 0) | (1, 1..=WHOLE) | (2.., WHOLE) => return,
+        (0, 0) | (1, 1..=WHOLE_MILLI) | (2.., WHOLE_MILLI) => return,
         (0, _) => format!("found {milli} without a GPU, expected 0"),
-        (1, _) => format!("found {milli}, expected 1 to {WHOLE}: thousandths of one GPU"),
+        (1, _) => format!("found {milli}, expected 1 to {WHOLE_MILLI}: thousandths of one GPU"),
         _ => {
-            format!("found {milli} of each of {devices} GPUs, expected {WHOLE}: several GPUs are whole ones")
+            format!(
+                "found {milli} of each of {devices} GPUs, expected {WHOLE_MILLI}: several GPUs are whole ones"
+            )
         }
     };
     row.error(MILLI, Note::error(Rule::DevicePart, problem).hint("a part is of one GPU: set `num_gpu` to 1"));

@@ -132,7 +132,6 @@ fn bad_files_name_line_and_column() {
         ),
         (format!("{openb}a,96500,1024,8,G2\n"), Rule::NotAnInteger, 2, "cpu_milli"),
         (format!("{openb}a,96000,1000,8,G2\n"), Rule::NotAnInteger, 2, "memory_mib"),
-        (format!("{openb}a,96000,1024,0,\n"), Rule::ZeroCount, 2, "gpu"),
         (format!("{openb}a,96000,1024,eight,G2\n"), Rule::NotANumber, 2, "gpu"),
         (format!("{openb}a,96000,1024,8,\n"), Rule::MissingValue, 2, "model"),
         (format!("{openb}a,96000,1024,8,G2\na,96000,1024,8,G2\n"), Rule::DuplicateNode, 3, "sn"),

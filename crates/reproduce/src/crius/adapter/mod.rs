@@ -212,7 +212,7 @@ impl Game {
             let index = (device - site.devices(node).start) as u32;
             match placement.last_mut() {
                 Some(share) if share.node == id => share.devices.insert(index),
-                _ => placement.push(NodeShare { node: id, devices: DeviceSet::single(index) }),
+                _ => placement.push(NodeShare::new(id, DeviceSet::single(index))),
             }
         }
         placement

@@ -49,8 +49,7 @@ impl Speeds {
 fn speed(view: &View<'_>, job: JobId, site: &Site, kind: Kind, shape: Shape) -> Option<f64> {
     let nodes = site.nodes(kind);
     let large = nodes.filter(|node| site.devices(*node).len() as u32 >= shape.per_host);
-    let share =
-        |node| NodeShare { node: NodeId(site.origin(node)), devices: DeviceSet::first(shape.per_host) };
+    let share = |node| NodeShare::new(NodeId(site.origin(node)), DeviceSet::first(shape.per_host));
     let placement: Vec<NodeShare> = large.take(shape.hosts as usize).map(share).collect();
     if placement.len() < shape.hosts as usize {
         return None;

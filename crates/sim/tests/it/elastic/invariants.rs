@@ -367,7 +367,7 @@ fn books_notice_what_is_wrong() {
     let preset = Preset::load("wharf").expect("built in");
     let rules = preset.rules().expect("it is Wharf's own");
     let model = || Model::new(rules.costs, Sharing::None, Order::Best);
-    let share = |node, devices| NodeShare { node: NodeId(node), devices: DeviceSet(devices) };
+    let share = |node, devices| NodeShare::new(NodeId(node), DeviceSet(devices));
     for (placement, expected) in [
         (vec![share(0, 0b1), share(1, 0b1)], "j0 is on several types at once"),
         (vec![share(0, 0b111)], "j0 got 3 devices"),

@@ -12,7 +12,7 @@ use wharf_trace::Trace;
 pub(crate) fn cluster(parts: &[(&str, u32, u32)]) -> ClusterSpec {
     let nodes =
         parts.iter().flat_map(|&(kind, nodes, devices)| ClusterSpec::uniform(kind, nodes, devices).nodes);
-    ClusterSpec { nodes: nodes.collect() }
+    ClusterSpec::of(nodes.collect())
 }
 
 /// A job of model `m` that runs on `min` to `max` devices and takes `solo_s` on one.

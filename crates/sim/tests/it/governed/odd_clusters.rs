@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use wharf_core::{ClusterSpec, Command, Gang, JobId, JobSpec, Needs, NodeId, Phase, audit};
+use wharf_core::{ClusterSpec, Command, Gang, JobId, JobSpec, Needs, NodeId, Phase, Request, audit};
 use wharf_policy::Settings;
 use wharf_policy::governor::Limits;
 
@@ -42,7 +42,7 @@ fn cluster() -> impl Strategy<Value = ClusterSpec> {
             spec.cpus = cpus;
             spec
         };
-        ClusterSpec { nodes: nodes.into_iter().enumerate().map(node).collect() }
+        ClusterSpec::of(nodes.into_iter().enumerate().map(node).collect())
     })
 }
 
@@ -61,7 +61,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
             let named: BTreeSet<&str> = types.iter().map(|&kind| TYPES[kind]).collect();
             let needs = Needs {
                 pool: (pool > 0).then(|| ["", "main", "nowhere"][pool].into()),
-                cpus,
+                request: Request::per_device(cpus, 0),
                 ..Needs::default()
             };
             spec.gang = Gang {

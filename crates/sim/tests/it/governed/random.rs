@@ -157,6 +157,7 @@ fn check_reason(world: &World, job: JobId, reason: &Reason) -> Result<(), String
     let is_waiting = |other: JobId| other != job && state.job(other).phase == Phase::Waiting;
     let is_true = match reason {
         Reason::NotWaiting | Reason::Held => false,
+        Reason::Scarce(_) => !could_start(state, job),
         Reason::DevicesBusy { needed, free }
         | Reason::NoPartner { needed, free }
         | Reason::NotWorthIt { needed, free } => {

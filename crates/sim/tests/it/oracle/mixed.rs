@@ -483,7 +483,7 @@ pub(super) fn follow<'a>(case: &'a Case, policy: &str, settings: &[&str]) -> Tra
     let pool = |(kind, pool): (usize, &Pool)| {
         ClusterSpec::uniform(TYPES[kind], pool.nodes as u32, pool.size as u32).nodes
     };
-    let mut cluster = ClusterSpec { nodes: case.pools.iter().enumerate().flat_map(pool).collect() };
+    let mut cluster = ClusterSpec::of(case.pools.iter().enumerate().flat_map(pool).collect());
     for (index, node) in cluster.nodes.iter_mut().enumerate() {
         node.name = format!("n{index}").into();
     }

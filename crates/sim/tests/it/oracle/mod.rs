@@ -129,7 +129,7 @@ fn simulated(case: &Case, policy: &str, settings: &[&str]) -> Schedule {
         switch: node.switch,
         ..ClusterSpec::uniform(node.kind, 1, node.size as u32).nodes.remove(0)
     };
-    let cluster = ClusterSpec { nodes: case.nodes.iter().enumerate().map(node).collect() };
+    let cluster = ClusterSpec::of(case.nodes.iter().enumerate().map(node).collect());
     let job = |(index, job): (usize, &Job)| JobSpec {
         priority: job.priority,
         user: Some(format!("u{}", job.user).into()),

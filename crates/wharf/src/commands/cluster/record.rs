@@ -128,7 +128,7 @@ fn placement(entry: &HistoryEntry, nodes: usize) -> Option<Vec<NodeShare>> {
         let mut set = DeviceSet::EMPTY;
         let held = share.devices.iter().filter(|device| **device < DEVICES_PER_NODE_MAX);
         held.for_each(|&device| set.insert(device));
-        NodeShare { node: NodeId(share.node), devices: set }
+        NodeShare::new(NodeId(share.node), set)
     };
     Some(placed.shares.iter().filter(|share| (share.node as usize) < nodes).map(share).collect())
 }

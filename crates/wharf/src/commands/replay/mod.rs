@@ -399,9 +399,10 @@ impl Served {
             memory_gib: node.memory_gib,
             switch: node.switch,
             pool: node.pool.as_str().into(),
+            details: None,
         };
         let up = nodes.iter().filter(|node| node.health() == Health::Up);
-        let cluster = ClusterSpec { nodes: up.map(node).collect() };
+        let cluster = ClusterSpec::of(up.map(node).collect());
         let settings = client.policies().await?.pop().map(|now| now.settings).unwrap_or_default();
         Ok(Self { client, cluster, policy: info.policy, settings: settings.into_iter().collect() })
     }

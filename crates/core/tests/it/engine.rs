@@ -68,7 +68,7 @@ impl Policy for Restless {
             let node = nodes.into_iter().find(|&node| view.schedule().free(node).len() >= needed);
             if let (Some(node), false) = (node, view.job(job).ending().is_some()) {
                 let devices = view.schedule().free(node).lowest(needed);
-                decision.start(job, &[NodeShare { node, devices }]);
+                decision.start(job, &[NodeShare::new(node, devices)]);
             }
         }
     }
@@ -414,7 +414,7 @@ impl Policy for Faithful {
         for job in std::mem::take(&mut self.waiting) {
             let needed = decision.view().spec(job).gang.devices;
             let devices = decision.view().schedule().free(NodeId(1)).lowest(needed);
-            decision.start(job, &[NodeShare { node: NodeId(1), devices }]);
+            decision.start(job, &[NodeShare::new(NodeId(1), devices)]);
         }
     }
 

@@ -1,0 +1,4 @@
+//! The engine against outsides that are slow, out of order and lossy.
+
+mod engine;
+mod requests;
