@@ -176,7 +176,7 @@ impl Engine {
             Command::CordonNode(node) => self.cordon(now, node, log)?,
             Command::DrainNode(node) => {
                 self.cordon(now, node, log)?;
-                let jobs = self.jobs_on_machine(node);
+                let jobs = self.state.jobs_on_machine(node);
                 self.stop_all(now, &jobs, StopReason::Moved, log);
             }
             Command::OpenNode(node) => {
@@ -467,7 +467,7 @@ impl Engine {
 
     fn lose_node(&mut self, now: Time, node: NodeId, log: &mut dyn Log) -> Result<(), Ignored> {
         self.known_node(node)?;
-        let jobs = self.jobs_on_machine(node);
+        let jobs = self.state.jobs_on_machine(node);
         self.stop_all(now, &jobs, StopReason::NodeLost, log);
         self.record_groups(now, node, |node| Event::NodeLost { node }, log);
         Ok(())
@@ -511,20 +511,6 @@ impl Engine {
         self.is_dirty = true;
     }
 
-    /// The jobs that have anything of a node's machine, ascending.
-    fn jobs_on_machine(&self, node: NodeId) -> Vec<JobId> {
-        let (schedule, topology) = (self.state.schedule(), self.state.topology());
-        let (mut all, mut jobs) = (Vec::new(), Vec::new());
-        for group in topology.groups(node) {
-            schedule.jobs_on(topology, group, &mut jobs);
-            all.append(&mut jobs);
-            all.extend_from_slice(schedule.guests(group));
-        }
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
     /// Records an event of a machine for each of its device groups.
     fn record_groups(&mut self, now: Time, node: NodeId, event: impl Fn(NodeId) -> Event, log: &mut dyn Log) {
         for group in self.state.topology().groups(node) {
@@ -554,33 +540,8 @@ impl Engine {
         }
     }
 
-    /// How fast a job runs beside those that run on its devices now: a gang is as slow as on its slowest device.
     fn iteration_s(&self, job: JobId) -> f64 {
-        let state = &self.state;
-        let placement = state.schedule().placement(job).unwrap_or_default();
-        let beside = |others: &[JobId]| {
-            let neighbours: Vec<&JobSpec> = others.iter().map(|&other| state.spec(other)).collect();
-            self.perf.iteration_s(state.topology(), state.spec(job), placement, &neighbours)
-        };
-        // A part of a device is the job's own: the speed that it declares is the one that it has there.
-        if !state.schedule().is_sharing() || state.spec(job).gang.device_part().is_some() {
-            return beside(&[]);
-        }
-        let mut seen: Vec<Vec<JobId>> = Vec::new();
-        for share in placement {
-            for device in share.devices.iter() {
-                let mut others: Vec<JobId> = state
-                    .schedule()
-                    .occupants(state.topology(), share.node, device)
-                    .filter(|&other| other != job && state.job(other).phase == Phase::Running)
-                    .collect();
-                others.sort_unstable();
-                if !seen.contains(&others) {
-                    seen.push(others);
-                }
-            }
-        }
-        seen.iter().map(|others| beside(others)).reduce(f64::max).unwrap_or_else(|| beside(&[]))
+        crate::machine::iteration_s(&self.state, &*self.perf, job)
     }
 
     /// What a policy that works in rounds has to tell of them; nothing from others.

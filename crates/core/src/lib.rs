@@ -14,6 +14,7 @@ pub mod event;
 pub mod ids;
 mod image;
 pub mod job;
+mod machine;
 pub mod nearest;
 pub mod node_set;
 pub mod perf;

@@ -22,9 +22,9 @@ pub struct State {
     specs: Vec<JobSpec>,
     jobs: Vec<JobState>,
     /// For each device, how many jobs were requested to leave it and have not yet.
-    vacating: Vec<u8>,
+    pub(crate) vacating: Vec<u8>,
     /// What these jobs still have of machines beside devices.
-    leaving: Accounts,
+    pub(crate) leaving: Accounts,
     counts: PhaseCounts,
     access: Access,
     /// Ids that were left out.
@@ -337,62 +337,6 @@ impl State {
     /// How many jobs are where.
     pub fn counts(&self) -> PhaseCounts {
         self.counts
-    }
-
-    /// Whether something of the job's placement is still held by a job that was requested to leave it.
-    pub fn is_blocked(&self, job: JobId) -> bool {
-        let placement = self.schedule.placement(job).unwrap_or_default();
-        let is_vacating = |share: &NodeShare| {
-            let first = self.topology.node(share.node).first_device;
-            share.devices.iter().any(|device| self.vacating[(first + device) as usize] > 0)
-        };
-        placement.iter().any(is_vacating) || self.is_short(job, placement)
-    }
-
-    /// Whether what leaving jobs still have beside devices keeps a job from starting: with it, more than there is would be used.
-    fn is_short(&self, job: JobId, placement: &[NodeShare]) -> bool {
-        let placed = self.schedule.accounts();
-        let is_alone = |node: NodeId| self.leaving.is_exclusive(self.topology.node(node).host);
-        if placement.iter().any(|share| is_alone(share.node)) {
-            return true;
-        }
-        let gang = &self.spec(job).gang;
-        if gang.needs.is_none() {
-            return false;
-        }
-        let licence = |name: &str| {
-            let left = self.leaving.licences(name);
-            left > 0 && placed.licences(name) + left > crate::accounts::licences_of(&self.topology, name)
-        };
-        if gang.licences().any(|(name, _)| licence(name)) {
-            return true;
-        }
-        placement.iter().any(|share| {
-            let host = self.topology.node(share.node).host;
-            let (here, left) = (placed.machine(host), self.leaving.machine(host));
-            let Some(charge) = gang.charge(share) else { return false };
-            if charge.request.is_exclusive && self.is_vacating(host) {
-                return true;
-            }
-            let (cpu_milli, memory_mib) = self.topology.machine_amounts(host);
-            left.shares > 0
-                && (here.cpu_milli.saturating_add(left.cpu_milli) > cpu_milli
-                    || here.memory_mib.saturating_add(left.memory_mib) > memory_mib
-                    || charge.named().any(|(name, _)| {
-                        placed.named(host, name) + self.leaving.named(host, name)
-                            > self.topology.resource(host, name)
-                    }))
-        })
-    }
-
-    /// Whether any job is leaving a machine.
-    fn is_vacating(&self, host: NodeId) -> bool {
-        self.leaving.machine(host).shares > 0
-            || self.topology.groups(host).any(|group| {
-                let node = self.topology.node(group);
-                let devices = node.first_device as usize..(node.first_device + node.spec.devices) as usize;
-                self.vacating[devices].iter().any(|&count| count > 0)
-            })
     }
 
     /// What jobs that were requested to stop still have of machines beside devices.
