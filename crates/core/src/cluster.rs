@@ -37,6 +37,16 @@ impl ClusterSpec {
         Self { nodes, licences: Vec::new() }
     }
 
+    /// Whether every machine has devices of one type, no named resources, and the cluster no licences.
+    pub fn is_plain(&self) -> bool {
+        let is_plain = |node: &NodeSpec| {
+            let details = node.details.as_deref();
+            node.devices > 0
+                && details.is_none_or(|details| details.host.is_none() && details.resources.is_empty())
+        };
+        self.licences.is_empty() && self.nodes.iter().all(is_plain)
+    }
+
     /// Whether any node belongs to a pool.
     pub fn has_pools(&self) -> bool {
         self.nodes.iter().any(|node| !node.pool.is_empty())

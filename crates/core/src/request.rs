@@ -149,6 +149,11 @@ impl Request {
         *self == Self::default()
     }
 
+    /// Whether it consists of whole devices with CPUs and memory for each, which is what heads store.
+    pub fn is_per_device(&self) -> bool {
+        *self == Self::per_device(self.task.cpus(), self.task.memory_mib)
+    }
+
     /// The part of each device: a whole one unless it asks for less.
     pub fn part(&self) -> u32 {
         if self.device_milli == 0 { WHOLE_MILLI } else { self.device_milli }

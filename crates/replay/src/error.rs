@@ -31,6 +31,19 @@ pub enum ReplayError {
         /// The setting.
         key: &'static str,
     },
+    /// A job requests something that a head does not store.
+    #[error(
+        "cannot submit job `{job}`: a cluster runs requests of whole devices with CPUs and memory for each, this one has more"
+    )]
+    Request {
+        /// The job.
+        job: String,
+    },
+    /// A cluster has something that declared nodes cannot have.
+    #[error(
+        "cannot replay on this cluster: its nodes must have devices of one type, without named resources, and no licences"
+    )]
+    MixedCluster,
     /// No job starts in the simulation.
     #[error("the replay starts no job: {0}")]
     NoLaunch(NoLaunch),

@@ -1,10 +1,24 @@
 //! Rows of a trace as jobs of a cluster.
 
-use wharf_core::{JobSpec, Time};
+use wharf_core::{JobSpec, Needs, Time};
 use wharf_proto::{Gang, JobSpec as WireSpec, Stages};
+
+use crate::ReplayError;
 
 /// Grace period in seconds: the workers' own trainer saves one number.
 const GRACE_S: f64 = 10.0;
+
+/// Checks that a head can store the request of a row.
+///
+/// # Errors
+/// [`ReplayError::Request`] where it is not whole devices with CPUs and memory for each.
+pub fn check_request(job: &JobSpec) -> Result<(), ReplayError> {
+    let is_stored = |needs: &Needs| needs.groups.is_empty() && needs.request.is_per_device();
+    match job.gang.needs.as_deref() {
+        Some(needs) if !is_stored(needs) => Err(ReplayError::Request { job: job.name.to_string() }),
+        _ => Ok(()),
+    }
+}
 
 /// A row as a job that trains for as long as the performance model says. `began_s` is the trace's beginning in
 /// seconds since the Unix epoch.
@@ -50,7 +64,34 @@ pub fn arrivals(jobs: &[JobSpec]) -> impl Iterator<Item = (Time, &[JobSpec])> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use wharf_core::{Amounts, Request};
+
     use super::*;
+
+    #[test]
+    fn request_beyond_whole_devices_is_refused() {
+        let job = |request: Request, groups: Vec<wharf_core::Gang>| {
+            let needs = Needs { request, groups, ..Needs::default() };
+            let gang = wharf_core::Gang { needs: Some(Arc::new(needs)), ..wharf_core::Gang::fixed(1) };
+            JobSpec { gang, ..JobSpec::new("a", Time::ZERO, 1, 10.0, 100.0) }
+        };
+        let per_device = || Request::per_device(4, 1024);
+        assert!(check_request(&JobSpec::new("a", Time::ZERO, 1, 10.0, 100.0)).is_ok());
+        assert!(check_request(&job(per_device(), Vec::new())).is_ok());
+        let fractional = Amounts { cpu_milli: 500, ..Amounts::default() };
+        for (job, what) in [
+            (job(Request { device_milli: 500, ..per_device() }, Vec::new()), "a part of a device"),
+            (job(Request { task: fractional, ..per_device() }, Vec::new()), "half a CPU"),
+            (job(Request { licences: vec![("l".into(), 1)], ..per_device() }, Vec::new()), "a licence"),
+            (job(Request { is_exclusive: true, ..per_device() }, Vec::new()), "a whole node"),
+            (job(Request::tasks(2, Amounts::new(1, 0)), Vec::new()), "tasks without devices"),
+            (job(per_device(), vec![wharf_core::Gang::fixed(1)]), "two groups"),
+        ] {
+            assert!(check_request(&job).is_err(), "{what}");
+        }
+    }
 
     #[test]
     fn arrivals_keep_the_order_and_join_what_comes_together() {

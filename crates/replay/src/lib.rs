@@ -14,7 +14,7 @@ mod plan;
 pub use acts::{Act, Difference, Moment, shortest_gap_s};
 pub use comparison::Comparison;
 pub use error::{NoLaunch, ReplayError};
-pub use jobs::{arrivals, paced};
+pub use jobs::{arrivals, check_request, paced};
 pub use live::{Replayed, node_names, replay, start_cost_s};
 pub use plan::{
     PolicyNote, Prediction, ReplayPlan, ReplayRequest, SettingDifference, check_settings, find_policy,

@@ -13,7 +13,7 @@ use wharf_sim::{Outcome, Preset, RunSpec, Settings, run, scale_settings, scale_t
 use wharf_trace::{Format, Trace};
 
 use crate::acts::{Act, Moment, Simulated};
-use crate::{NoLaunch, ReplayError};
+use crate::{NoLaunch, ReplayError, check_request};
 
 /// Settings of events that happen by themselves on real machines, or are measured there.
 const REFUSED: [&str; 5] = ["restart_s", "checkpoint_interval_s", "node_mtbf_h", "node_repair_h", "failures"];
@@ -112,6 +112,10 @@ impl ReplayPlan {
             seed,
             time_scale,
         } = request;
+        if !cluster.is_plain() {
+            return Err(ReplayError::MixedCluster);
+        }
+        trace.jobs.iter().try_for_each(check_request)?;
         let preset = Preset::load("wharf")?;
         let Some(rules) = preset.rules() else { return Err(ReplayError::ForeignPreset) };
         let mut settings = scale_settings(policy, rules, &settings, time_scale);

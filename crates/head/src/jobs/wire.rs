@@ -101,6 +101,36 @@ mod tests {
     use wharf_perf::{Costs, Locality, Model, Order, Place, Profile, Sharing, Workload};
 
     use super::*;
+    use crate::journal::spec_record::SpecRecord;
+
+    #[test]
+    fn gang_survives_the_journal() {
+        let wanted = wharf_proto::Gang {
+            devices: 8,
+            devices_min: 4,
+            devices_max: 16,
+            device_types: vec!["a40".to_owned(), "v100".to_owned()],
+            nodes: 2,
+            every_node: false,
+            node_names: vec!["n1".to_owned(), "n2".to_owned()],
+        };
+        let bare = WireSpec { gang: Some(wanted), ..WireSpec::default() };
+        for spec in [
+            WireSpec::default(),
+            bare.clone(),
+            WireSpec { cpus: 7, ..bare.clone() },
+            WireSpec { memory_mib: 1500, ..bare.clone() },
+            WireSpec { cpus: 3, memory_mib: 9, pool: "p".to_owned(), reservation: "r".to_owned(), ..bare },
+        ] {
+            let core = JobSpec { gang: gang(&spec), ..JobSpec::new("a", Time::ZERO, 1, 1.0, 1.0) };
+            let needs = core.gang.needs.as_deref();
+            assert!(needs.is_none_or(|needs| needs.groups.is_empty() && needs.request.is_per_device()));
+            let record = SpecRecord::of(&core);
+            assert_eq!(record.to_core().map_err(drop), Ok(core.clone()), "{spec:?}");
+            let sent = SpecRecord::of_wire(record.to_wire());
+            assert_eq!(sent.to_core().map_err(drop), Ok(core), "{spec:?}");
+        }
+    }
 
     #[test]
     fn undeclared_speed_is_the_profiles() {

@@ -153,7 +153,12 @@ pub(super) fn device_groups(text: &str, device_memory_gib: u64) -> Result<Vec<De
 }
 
 /// The slices of so many devices.
-fn divided(device_type: &str, count: u32, slices: &str, memory_gib: u64) -> Result<Vec<DeviceGroup>, ShortFormError> {
+fn divided(
+    device_type: &str,
+    count: u32,
+    slices: &str,
+    memory_gib: u64,
+) -> Result<Vec<DeviceGroup>, ShortFormError> {
     /// Compute slices of a device.
     const COMPUTE: u64 = 7;
     let (mut compute, mut memory) = (0, 0);

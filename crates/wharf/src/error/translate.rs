@@ -89,12 +89,12 @@ pub fn run(error: &RunError) -> CliError {
             let failed = failed.hint_nearest(key, known.iter().map(String::as_str));
             if known.is_empty() { failed } else { failed.hint(format!("it has {}", known.join(", "))) }
         }
-        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } => {
+        RunError::ImpossibleGang { .. } | RunError::UnknownPool { .. } | RunError::Unmet { .. } => {
             CliError::from_error(ErrorKind::Input, error)
                 .hint("`wharf trace lint FILE --cluster CLUSTER` lists every job that does not fit")
         }
         RunError::Portion { .. } => CliError::from_error(ErrorKind::Input, error)
-            .hint("use `--preset fgd`, or read the file as a log of jobs on whole devices: `--format openb`"),
+            .hint("use `--preset fgd` or Wharf's own rules, or read the file as a log of jobs on whole devices: `--format openb`"),
         RunError::NoSpeed(_) => CliError::from_error(ErrorKind::Input, error)
             .hint("give a throughput profile with `--profile FILE`; `wharf profile show default` lists the built-in models"),
         RunError::Failures(_) => CliError::from_error(ErrorKind::Input, error),

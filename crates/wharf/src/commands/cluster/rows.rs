@@ -8,7 +8,7 @@ use wharf_client::unix_s;
 use wharf_core::JobSpec as Row;
 use wharf_job::{Context, Planned, Words, plan, shown};
 use wharf_proto::JobSpec;
-use wharf_replay::{arrivals, paced};
+use wharf_replay::{arrivals, check_request, paced};
 use wharf_sim::scale_trace;
 
 use super::connect::with;
@@ -76,6 +76,7 @@ pub(super) fn submit(args: &SubmitArgs, path: &Path, terminal: &Terminal) -> Res
 
 /// A row with the flags over it: the workers' paced trainer, or the command with the row's values filled in.
 fn spec(row: &Row, args: &SubmitArgs, context: &Context, began_s: f64) -> Result<JobSpec, CliError> {
+    check_request(row)?;
     let is_paced = args.command.is_empty();
     let mut flags = args.to_job();
     // What is checked needs a command; a paced job gets its own from the worker.

@@ -84,7 +84,9 @@ impl From<ReplayError> for CliError {
             ReplayError::Preset(_) | ReplayError::ForeignPreset | ReplayError::StartCost { .. } => {
                 ErrorKind::Internal
             }
-            ReplayError::Client(_) => ErrorKind::Input,
+            ReplayError::Client(_) | ReplayError::Request { .. } | ReplayError::MixedCluster => {
+                ErrorKind::Input
+            }
             ReplayError::Run(error) => return translate::run(error),
             ReplayError::Policy(error) => return translate::policy(error),
         };

@@ -122,6 +122,16 @@ impl Trial {
                         .to_owned(),
                 ),
             ),
+            RunError::Unmet { unmet, .. } => (
+                match unmet.field() {
+                    "devices" | "device_milli" => Subject::Devices,
+                    "device_types" => Subject::DeviceTypes,
+                    _ => Subject::Job,
+                },
+                Rule::ImpossibleGang,
+                format!("`{}`: {unmet}", unmet.field()),
+                None,
+            ),
             RunError::UnknownPool { pool, pools, .. } => (
                 Subject::Job,
                 Rule::UnknownPool,
