@@ -111,8 +111,8 @@ mod tests {
             devices_max: 16,
             device_types: vec!["a40".to_owned(), "v100".to_owned()],
             nodes: 2,
-            every_node: false,
             node_names: vec!["n1".to_owned(), "n2".to_owned()],
+            ..wharf_proto::Gang::default()
         };
         let bare = WireSpec { gang: Some(wanted), ..WireSpec::default() };
         for spec in [

@@ -318,3 +318,20 @@ fn fragmentation_by_hand() {
         assert_eq!(typical.unusable(gpu_type, cpu_milli, &idle), expected, "{idle:?}");
     }
 }
+
+#[test]
+fn workload_sorted_by_submission_arrives_in_the_order_of_its_file() {
+    let shapes = [(1000, 64, 1, 300, 7), (2000, 32, 1, 700, 7), (500, 16, 2, 1000, 7), (4000, 8, 0, 0, 7)];
+    let file: Vec<JobSpec> =
+        (0..20).map(|row| JobSpec { row: row as u32, ..job(row, shapes[row % shapes.len()]) }).collect();
+    let sorted: Vec<JobSpec> = file.iter().rev().cloned().collect();
+    let cluster = cluster(&[(0, 8, 64, 64), (1, 8, 64, 64), (0, 4, 32, 32)]);
+    let arrivals = |jobs: &[JobSpec]| {
+        let workload = Workload::new(jobs, &cluster).unwrap();
+        let arrivals = workload.arrivals(1.5, 42);
+        let pods = arrivals.pods.iter().map(|&pod| (jobs[pod].name.to_string(), workload.pods[pod]));
+        pods.collect::<Vec<_>>()
+    };
+    assert!(arrivals(&file).len() > file.len(), "pods are copied");
+    assert_eq!(arrivals(&file), arrivals(&sorted));
+}

@@ -46,7 +46,7 @@ impl Shape {
 }
 
 /// A pod: the position of its shape, and its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pod {
     pub(super) shape: usize,
     pub(super) memory_mib: u32,
@@ -73,6 +73,8 @@ pub(super) struct Workload {
     pub(super) counts: Vec<u64>,
     /// In the order of the trace.
     pub(super) pods: Vec<Pod>,
+    /// The positions of the pods by row of their file: a trace is sorted by submission, the published code does not sort.
+    by_row: Vec<usize>,
     /// The positions of the pods by name.
     by_name: Vec<usize>,
     pub(super) gpu_types: Vec<Arc<str>>,
@@ -95,8 +97,11 @@ impl Workload {
         }
         let mut known: HashMap<Shape, usize> = HashMap::new();
         let mut counts = Vec::new();
-        let mut pods = Vec::with_capacity(jobs.len());
-        for job in jobs {
+        let mut by_row: Vec<usize> = (0..jobs.len()).collect();
+        by_row.sort_by_key(|&job| jobs[job].row);
+        let mut pods = vec![Pod::default(); jobs.len()];
+        for &position in &by_row {
+            let job = &jobs[position];
             let no_portion = || FgdError::NoPortion { job: job.name.to_string() };
             let request = job.gang.request().ok_or_else(no_portion)?;
             let next = known.len();
@@ -105,7 +110,7 @@ impl Workload {
                 counts.push(0);
             }
             counts[shape] += 1;
-            pods.push(Pod { shape, memory_mib: narrow(request.task.memory_mib) });
+            pods[position] = Pod { shape, memory_mib: narrow(request.task.memory_mib) };
         }
         let mut shapes: Vec<(Shape, usize)> = known.into_iter().collect();
         shapes.sort_unstable_by_key(|(_, position)| *position);
@@ -116,7 +121,7 @@ impl Workload {
         let mut by_name: Vec<usize> = (0..jobs.len()).collect();
         by_name.sort_by_key(|&job| &jobs[job].name);
         let (gpu_types, machines) = machines(cluster);
-        Ok(Self { shapes, counts, pods, by_name, gpu_types, machines })
+        Ok(Self { shapes, counts, pods, by_row, by_name, gpu_types, machines })
     }
 
     /// GPUs of all nodes.
@@ -157,7 +162,7 @@ impl Workload {
             }
         } else if (requested as f64) < target {
             loop {
-                let copied = random.below(self.pods.len());
+                let copied = self.by_row[random.below(self.by_row.len())];
                 if (requested + u64::from(shape(copied).milli)) as f64 > target {
                     break;
                 }
