@@ -124,9 +124,12 @@ fn inputs_that_are_no_pods_or_nodes_name_file_line_and_column() {
     let told = sandbox.wharf(&format!("{SIM} --policy fgd --rounds 3")).fails(2);
     assert!(told.starts_with("error: policy `fgd` has no rounds under preset `fgd`"), "{told}");
     let other = "--format openb-pods --trace pods.csv --cluster nodes.csv --policy fifo";
-    let told = sandbox.wharf(&format!("sim {other}")).fails(3);
-    let expected = "error: job `a` (row 1 of the trace) asks for parts of devices, which preset `wharf` does not simulate\n";
+    let told = sandbox.wharf(&format!("sim --preset muri {other}")).fails(3);
+    let expected = "error: job `a` (row 1 of the trace) asks for more than whole devices, which preset `muri` does not simulate\n";
     assert!(told.starts_with(expected), "{told}");
+    // These pods have no times.
+    let told = sandbox.wharf(&format!("sim {other}")).fails(3);
+    assert!(told.contains("job `a` has neither `iteration_ms` nor a model"), "{told}");
     let listed = sandbox.wharf("trace lint pods.csv --cluster nodes.csv --preset fgd");
     assert_eq!(listed.code, Some(0), "{}{}", listed.stdout, listed.stderr);
 }
