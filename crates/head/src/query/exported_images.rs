@@ -40,6 +40,7 @@ pub(super) fn to_node(image: wharf_proto::NodeImage) -> NodeImage {
             memory_gib: image.memory_gib,
             switch: image.switch,
             pool: image.pool.into(),
+            details: None,
         },
         is_there: image.is_there,
         is_cordoned: image.is_cordoned,
