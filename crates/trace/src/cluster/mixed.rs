@@ -1,5 +1,6 @@
 //! Nodes with everything that they have: `2x(a100:2+t4:4,cpus=64,memory=512G,scratch=800);4x(cpus=32);licence:matlab=2`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_core::{ClusterSpec, DEVICES_PER_NODE_MAX, NodeDetails, NodeSpec, is_slice};
@@ -73,32 +74,42 @@ impl Machine {
 /// The cluster that such a form describes, or what is wrong, to be read after "as a short form".
 pub(super) fn parse(text: &str) -> Result<ClusterSpec, ShortFormError> {
     let mut cluster = ClusterSpec::default();
-    let mut devices: u64 = 0;
+    let mut parts: Vec<(u32, Machine)> = Vec::new();
     for part in text.split(';').map(str::trim) {
-        if let Some(licence) = part.strip_prefix("licence:") {
-            cluster.licences.push(named(licence, "licence")?);
-            continue;
+        match part.strip_prefix("licence:") {
+            Some(licence) => cluster.licences.push(named(licence, "licence")?),
+            None => parts.push(machines(part)?),
         }
-        let (count, machine) = machines(part)?;
-        devices += u64::from(count) * machine.groups.iter().map(|group| u64::from(group.count)).sum::<u64>();
-        if devices > DEVICES_MAX.into() {
-            return Err(ShortFormError::TooManyDevices { total: devices });
-        }
-        let first =
-            machine.groups.first().map_or(NodeSpec::NO_DEVICES, |group| &*group.device_type).to_owned();
-        for _ in 0..count {
-            let index = cluster
-                .nodes
-                .iter()
-                .filter(|node| *node.device_type == *first && node.machine() == &*node.name)
-                .count();
+    }
+    check_size(&parts)?;
+    let mut indexes: BTreeMap<&str, u32> = BTreeMap::new();
+    for (count, machine) in &parts {
+        let first = machine.groups.first().map_or(NodeSpec::NO_DEVICES, |group| &*group.device_type);
+        let index = indexes.entry(first).or_default();
+        for _ in 0..*count {
             cluster.nodes.extend(machine.nodes(&format!("{first}-{index}").into()));
+            *index += 1;
         }
     }
     if cluster.nodes.is_empty() {
         return Err(ShortFormError::NoNodes);
     }
     Ok(cluster)
+}
+
+/// Checks that there are no more nodes and devices than are handled.
+fn check_size(parts: &[(u32, Machine)]) -> Result<(), ShortFormError> {
+    let sum =
+        |of: fn(&Machine) -> u64| parts.iter().map(|(count, machine)| u64::from(*count) * of(machine)).sum();
+    let nodes: u64 = sum(|_| 1);
+    let devices: u64 = sum(|machine| machine.groups.iter().map(|group| u64::from(group.count)).sum());
+    if nodes > DEVICES_MAX.into() {
+        return Err(ShortFormError::TooManyNodes { total: nodes });
+    }
+    if devices > DEVICES_MAX.into() {
+        return Err(ShortFormError::TooManyDevices { total: devices });
+    }
+    Ok(())
 }
 
 /// `4x(MACHINE)`, or one `MACHINE`.
@@ -161,7 +172,7 @@ fn divided(
 ) -> Result<Vec<DeviceGroup>, ShortFormError> {
     /// Compute slices of a device.
     const COMPUTE: u64 = 7;
-    let (mut compute, mut memory) = (0, 0);
+    let (mut compute, mut memory) = (0_u64, 0_u64);
     let mut groups = Vec::new();
     for slice in slices.split('/') {
         let (profile, each) = slice.trim().split_once(':').unwrap_or((slice.trim(), "1"));
@@ -175,8 +186,8 @@ fn divided(
                 .fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
         };
         let (gpcs, rest) = profile.split_once("g.").unwrap_or_default();
-        compute += number(gpcs) * u64::from(each);
-        memory += number(rest) * u64::from(each);
+        compute = number(gpcs).saturating_mul(each.into()).saturating_add(compute);
+        memory = number(rest).saturating_mul(each.into()).saturating_add(memory);
         groups.push(DeviceGroup { device_type: profile.into(), count: each.saturating_mul(count) });
     }
     if compute > COMPUTE {
@@ -271,6 +282,12 @@ mod tests {
             ("a100:2,cpus=many", "`many` is no number of CPUs"),
             ("2x(a100:2,cpus=4", "`2x(a100:2,cpus=4` has no closing parenthesis"),
             ("licence:matlab=2", "it has no nodes"),
+            ("4000000x(cpus=1);1x(cpus=1)", "it has 4000001 nodes, at most 4000000 are handled"),
+            ("40000x(a100:128)", "it has 5120000 devices, at most 4000000 are handled"),
+            (
+                "a100:1[99999999999999999999g.99999999999999999999gb:2]",
+                "the slices of `a100` take 18446744073709551615 of its 7 parts",
+            ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), reason, "{text}");
         }

@@ -48,6 +48,12 @@ pub enum ShortFormError {
         /// Nodes, or devices per node.
         what: &'static str,
     },
+    /// More nodes than are supported.
+    #[error("it has {total} nodes, at most {DEVICES_MAX} are handled")]
+    TooManyNodes {
+        /// Number of nodes.
+        total: u64,
+    },
     /// Only licences.
     #[error("it has no nodes")]
     NoNodes,
