@@ -99,8 +99,9 @@ pub(super) fn parse(text: &str) -> Result<ClusterSpec, ShortFormError> {
 
 /// Checks that there are no more nodes and devices than are handled.
 fn check_size(parts: &[(u32, Machine)]) -> Result<(), ShortFormError> {
-    let sum =
-        |of: fn(&Machine) -> u64| parts.iter().map(|(count, machine)| u64::from(*count) * of(machine)).sum();
+    let sum = |of: fn(&Machine) -> u64| {
+        parts.iter().map(|(count, machine)| u64::from(*count) * of(machine)).sum::<u64>()
+    };
     let nodes: u64 = sum(|_| 1);
     let devices: u64 = sum(|machine| machine.groups.iter().map(|group| u64::from(group.count)).sum());
     if nodes > DEVICES_MAX.into() {
