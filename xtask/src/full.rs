@@ -55,7 +55,7 @@ const PROGRAMS: &[&str] = &[
     "man",
     "moto_server",
 ];
-const WITH_COMPONENTS: &str = "package(wharf) & test(/^(pilot|slurm_real|slurm_steps|image|registry|containers|dashboard|install|launch)::/) \
+const WITH_COMPONENTS: &str = "package(wharf) & test(/^(pilot|slurm_real|slurm_steps|slurm_clients|image|registry|containers|dashboard|install|launch)::/) \
      | package(wharf-worker) & test(/^(containers|docker|apptainer)::/) | package(wharf-launch) & test(/^providers::/)";
 const LAUNCHING: &str = "package(wharf) & test(/^launch::(containers|machines|trouble)::/) | package(wharf-launch) & test(/^providers::/)";
 const COMPUTING: &str = "package(wharf-sim) & test(starts_fall_into_their_intervals) \

@@ -219,7 +219,7 @@ pub(crate) fn detail(dispatcher: &Dispatcher, job: JobId) -> Result<JobDetail, J
         event: serde_json::from_str(&what).ok().and_then(|record| event(&record)),
         what,
     };
-    let brief = brief_detail(dispatcher, job, submitted_spec(dispatcher, first)?.as_deref());
+    let brief = brief_detail(dispatcher, job, submitted_spec(dispatcher, first)?.as_deref(), true);
     Ok(JobDetail { history: history.into_iter().map(entry).collect(), ..brief })
 }
 
@@ -231,8 +231,14 @@ fn submitted_spec(dispatcher: &Dispatcher, first: u32) -> Result<Option<Arc<JobS
     }
 }
 
-/// One job without its history.
-fn brief_detail(dispatcher: &Dispatcher, job: JobId, spec: Option<&JobSpec>) -> JobDetail {
+/// One job without its history, and without its spec on request.
+fn brief_detail(
+    dispatcher: &Dispatcher,
+    job: JobId,
+    submitted: Option<&JobSpec>,
+    has_spec: bool,
+) -> JobDetail {
+    let spec = submitted.filter(|_| has_spec);
     let first = dispatcher.log.state.first_of(job.0);
     // The first job stands for its array and tells all indexes, the others tell their own.
     let shown = if job.0 == first { dispatcher.log.state.whole(first) } else { job.0..job.0 + 1 };
@@ -259,8 +265,11 @@ fn brief_detail(dispatcher: &Dispatcher, job: JobId, spec: Option<&JobSpec>) -> 
         spec
     };
     let checkpoint_dir = spec.map(|spec| dispatcher.first_checkpoint_dir(spec, job).path);
+    // Specs of jobs that ended are in the journal alone.
+    let limit_s = amended.and_then(|amended| amended.time_limit_s);
+    let limit_s = limit_s.or_else(|| Some(submitted?.time_limit_s)).unwrap_or_default();
     JobDetail {
-        summary: Some(summary(dispatcher, job)),
+        summary: Some(JobSummary { time_limit_s: limit_s, ..summary(dispatcher, job) }),
         spec: spec.map(own),
         history: Vec::new(),
         steps: amended.map(Amended::steps).unwrap_or_default(),
@@ -286,12 +295,15 @@ pub(crate) fn details(
     if !is_brief {
         return jobs.iter().map(|&job| detail(dispatcher, job)).collect();
     }
-    let mut last = None;
+    let mut last: Option<(u32, Option<Arc<JobSpec>>)> = None;
     let describe = |&job: &JobId| -> Result<JobDetail, JournalError> {
         let first = dispatcher.log.state.first_of(job.0);
-        let is_next = last.replace(first) != Some(first);
-        let spec = if is_next { submitted_spec(dispatcher, first)? } else { None };
-        Ok(brief_detail(dispatcher, job, spec.as_deref()))
+        let is_next = last.as_ref().is_none_or(|(before, _)| *before != first);
+        if is_next {
+            last = Some((first, submitted_spec(dispatcher, first)?));
+        }
+        let spec = last.as_ref().and_then(|(_, spec)| spec.as_deref());
+        Ok(brief_detail(dispatcher, job, spec, is_next))
     };
     jobs.iter().map(describe).collect()
 }

@@ -59,7 +59,7 @@ section!(
 section!(
 /// `[group.NAME]`
 GroupSection {
-    users: Vec<String>,
+    users: Option<Vec<String>>,
 });
 section!(
 /// `[pool.NAME]`
@@ -212,11 +212,11 @@ impl Limits {
         for (name, section) in &document.group {
             let what = format!("group.{name}");
             let group = section.get_ref();
-            if group.users.is_empty() {
+            let Some(users) = &group.users else {
                 return Err(source.at(section, &what, "has no `users`; list its members"));
-            }
+            };
             let caps = group.caps().map_err(|error| source.at(section, &what, &error.to_string()))?;
-            let group = Group { users: names(&group.users).collect(), caps };
+            let group = Group { users: names(users).collect(), caps };
             self.groups.insert(name.as_str().into(), group);
         }
         Ok(())

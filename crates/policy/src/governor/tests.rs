@@ -63,6 +63,13 @@ fn limits_document_is_parsed_into_accounts_and_pools() {
     assert!(limits.reservations[1].users.contains("bob"));
     assert_eq!(Limits::parse("").expect("nothing is fine").starvation_s, Some(86_400.0));
     assert_eq!(Limits::parse("starvation = \"off\"").expect("off").starvation_s, None);
+    let empty = "[group.g]\nusers = []\n[pool.p]\ngroups = [\"g\"]\n";
+    let empty = Limits::parse(empty).expect("a group may get its members later");
+    assert_eq!(
+        empty.pools["p"].users,
+        Some(std::collections::BTreeSet::new()),
+        "and its pool is nobody's until then"
+    );
 }
 
 #[test]

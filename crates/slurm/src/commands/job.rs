@@ -3,12 +3,13 @@
 use crate::grammar::array::Array;
 use crate::grammar::dependency::Kind;
 use crate::grammar::environ::{Submission, submitted};
-use crate::grammar::export::{Variables, exported};
+use crate::grammar::export::{Variables, exported, masked};
 use crate::grammar::filename::{OUTPUT, OUTPUT_OF_ARRAY};
 use crate::grammar::shape::{PARTITION, Shape, shape};
 use crate::grammar::{Refusal, Request, joined};
 use jiff::Zoned;
 use wharf_client::Client;
+use wharf_job::check::is_mail_address;
 use wharf_proto::{
     Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule,
     dependency as wire, notify::Moment,
@@ -87,7 +88,7 @@ pub(super) async fn make(
         deadline_s: at(request, "deadline")?,
         batch: Some(batch(request, &shape, script, &folder)),
         stays_if_impossible: request.get("kill-on-invalid-dep") != Some("yes"),
-        notify: notify(request)?,
+        notify: notify(context, request, script)?,
         ..JobSpec::default()
     };
     if request.has("no-requeue") {
@@ -107,8 +108,8 @@ pub(super) async fn make(
     Ok(Made { spec, shape, array })
 }
 
-/// Emails for `--mail-type`, to `--mail-user` or the submitting user.
-fn notify(request: &Request) -> Result<Option<Notify>, CommandError> {
+/// Emails for `--mail-type`, to the first address of `--mail-user` or the submitting user.
+fn notify(context: &Context, request: &Request, script: &Script<'_>) -> Result<Option<Notify>, CommandError> {
     let Some(types) = request.get("mail-type") else { return Ok(None) };
     let mut moments = Vec::new();
     for kind in types.split(',') {
@@ -129,11 +130,27 @@ fn notify(request: &Request) -> Result<Option<Notify>, CommandError> {
     moments.sort_unstable();
     moments.dedup();
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let mail = request.get("mail-user").map(str::to_owned).or_else(|| Some(user?.name));
-    // A user's name is an address on the submitting machine.
-    let mail = mail.map(|mail| if mail.contains('@') { mail } else { format!("{mail}@{}", host_name()) });
+    let given = request.get("mail-user").map(str::to_owned).or_else(|| Some(user?.name));
     let on = moments.into_iter().map(i32::from).collect::<Vec<_>>();
-    Ok(mail.filter(|_| !on.is_empty()).map(|mail| Notify { on, mail, ..Notify::default() }))
+    let Some(given) = given.filter(|_| !on.is_empty()) else { return Ok(None) };
+    let mut addresses = addresses(&given, &host_name());
+    let warning = match addresses.len() {
+        0 => Some(format!("`{}` is not an email address; no email is sent", given.escape_debug())),
+        1 => None,
+        _ => Some(format!("emails are sent to {} only", addresses[0])),
+    };
+    if let Some(warning) = warning.filter(|_| !request.has("quiet")) {
+        let program = if script.text.is_some() { "sbatch" } else { "salloc" };
+        context.note(&format!("{program}: warning: {warning}"));
+    }
+    addresses.truncate(1);
+    Ok(addresses.pop().map(|mail| Notify { on, mail, ..Notify::default() }))
+}
+
+/// The valid addresses of a list; a user's name is an address on the submitting machine.
+fn addresses(list: &str, host: &str) -> Vec<String> {
+    let whole = |one: &str| if one.contains('@') { one.to_owned() } else { format!("{one}@{host}") };
+    list.split(',').map(|one| whole(one.trim())).filter(|one| is_mail_address(one)).collect()
 }
 
 fn gang(shape: &Shape) -> Gang {
@@ -270,7 +287,8 @@ fn environment(
             variables.insert(name.to_owned(), value.to_owned());
         }
     }
-    variables.insert("WHARF_SUBMIT_LINE".to_owned(), submit_line());
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    variables.insert("WHARF_SUBMIT_LINE".to_owned(), submit_line(words));
     Ok(variables)
 }
 
@@ -278,11 +296,21 @@ fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// This process's command line, the program without its folder, as far as it fits into a variable.
-fn submit_line() -> String {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let program = words.first().and_then(|first| first.rsplit('/').next()).unwrap_or_default().to_owned();
-    let mut line = std::iter::once(program).chain(words.into_iter().skip(1)).collect::<Vec<_>>().join(" ");
+/// A command line, the program without its folder and exports without secrets, as far as it fits into a variable.
+fn submit_line(mut words: Vec<String>) -> String {
+    if let Some(program) = words.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    let mut is_list = false;
+    for word in &mut words {
+        if is_list {
+            *word = masked(word);
+        } else if let Some(list) = word.strip_prefix("--export=") {
+            *word = format!("--export={}", masked(list));
+        }
+        is_list = word == "--export";
+    }
+    let mut line = words.join(" ");
     line.truncate(line.floor_char_boundary(SUBMIT_LINE_MAX));
     line
 }
@@ -294,4 +322,39 @@ pub fn own_group() -> Option<String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     Some(group.name)
         .filter(|name| name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with(['-', '.']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valid_addresses_of_a_list_are_kept() {
+        for (list, expected) in [
+            ("ann@lab.org", "ann@lab.org"),
+            ("ann, bob@lab.org,no one@x", "ann@node1 bob@lab.org"),
+            ("<ann@lab.org>", ""),
+            (",", ""),
+        ] {
+            assert_eq!(addresses(list, "node1").join(" "), expected, "{list}");
+        }
+        assert!(addresses("ann", "my_host").is_empty(), "a name that no host may have");
+    }
+
+    #[test]
+    fn submit_lines_show_no_secrets_of_exports() {
+        for (line, expected) in [
+            ("/usr/bin/sbatch -n 2 job.sh", "sbatch -n 2 job.sh"),
+            ("wharf sbatch --export=ALL,HF_TOKEN=abc,N=1 a", "wharf sbatch --export=ALL,HF_TOKEN=***,N=1 a"),
+            (
+                "sbatch --export WANDB_API_KEY=abc --export N=1",
+                "sbatch --export WANDB_API_KEY=*** --export N=1",
+            ),
+            ("sbatch --export HF_TOKEN,N='a,b' a", "sbatch --export HF_TOKEN,N='a,b' a"),
+            ("sbatch --export=N='a,b',DB_PASSWORD='c,d' a", "sbatch --export=N=a,b,DB_PASSWORD=*** a"),
+        ] {
+            let words = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(submit_line(words), expected, "{line}");
+        }
+    }
 }

@@ -347,12 +347,16 @@ async fn change(
     let settings = conditions(rest.get(split + 1..).unwrap_or_default()).pairs;
     let accounts = found.values(&["account", "accounts", "acct"]);
     let mut names = found.names.clone();
-    names.extend(found.values(if is_user { &["user", "users"] } else { &["account", "accounts"] }));
+    names.extend(found.values(if is_user { &["user", "users"] } else { &["account", "accounts", "acct"] }));
     names.dedup();
     if names.is_empty() {
         return Err(CommandError::failed("no name given"));
     }
-    let mut document = document(client).await?;
+    if verb != Verb::Add {
+        check_conditions(&found, is_user, verb)?;
+    }
+    let before = client.limits("").await?.text;
+    let mut document = LimitsDocument::parse(&before)?;
     let mut lines = Vec::new();
     for name in &names {
         let entity = if is_user { Entity::User(name.clone()) } else { Entity::Account(name.clone()) };
@@ -368,6 +372,11 @@ async fn change(
             (Verb::Add, false) => {
                 document.add(name, None)?;
                 lines.push(format!("  {name}"));
+            }
+            (Verb::Modify, false) if !document.accounts().iter().any(|(known, _)| known == name) => {
+                return Err(CommandError::failed(format!(
+                    "Nothing modified: {name} has no limits; add it with `sacctmgr add account {name}`"
+                )));
             }
             (Verb::Modify, _) => {
                 settings.iter().try_for_each(|(setting, value)| document.set(&entity, setting, value))?;
@@ -424,8 +433,33 @@ async fn change(
         context.print(&[" Changes Discarded".to_owned()])?;
         return Ok(1);
     }
+    if client.limits("").await?.text != before {
+        return Err(CommandError::failed("the cluster's limits have changed meanwhile; repeat the command"));
+    }
     client.set_limits(document.to_string(), false).await?;
     Ok(0)
+}
+
+/// Refuses conditions under which another part of the associations is meant than the one that would change.
+fn check_conditions(found: &Conditions<'_>, is_user: bool, verb: Verb) -> Result<(), CommandError> {
+    let own: &[&str] = match (is_user, verb) {
+        (true, Verb::Delete) => &["user", "users", "account", "accounts", "acct"],
+        (true, _) => &["user", "users"],
+        (false, _) => &["account", "accounts", "acct"],
+    };
+    let is_known = |name: &str, value: &str| match name {
+        "name" | "names" => true,
+        "cluster" | "clusters" => value == CLUSTER,
+        _ => own.contains(&name),
+    };
+    let Some((name, value)) = found.pairs.iter().find(|(name, value)| !is_known(name, value)) else {
+        return Ok(());
+    };
+    let whole =
+        if is_user { "a user in all accounts and partitions" } else { "an account with all its users" };
+    Err(CommandError::failed(format!(
+        "the condition {name}={value} is not supported: Wharf's limits are those of {whole} of the cluster `{CLUSTER}`"
+    )))
 }
 
 fn is_confirmed(context: &Context) -> Result<bool, CommandError> {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use wharf_job::is_secret_name;
+
 /// Variables by name.
 pub type Variables = BTreeMap<String, String>;
 
@@ -55,6 +57,20 @@ fn of_list(list: &str, shell: &Variables, own: Variables, all: impl Fn() -> Vari
         }
     }
     Exported { variables, wants_login: !is_all, said: None }
+}
+
+/// A list of `--export` as it may be shown: values of variables that are named like secrets are masked.
+#[must_use]
+pub fn masked(list: &str) -> String {
+    let mut is_masked = false;
+    let mut shown = words(list);
+    for word in &mut shown {
+        if let Some((name, _)) = word.split_once('=').filter(|(name, _)| is_secret_name(name)) {
+            *word = format!("{name}=***");
+            is_masked = true;
+        }
+    }
+    if is_masked { shown.join(",") } else { list.to_owned() }
 }
 
 /// Splits at commas that are not in quotes, and takes the quotes away.

@@ -51,7 +51,7 @@ const MISTAKES: &[Mistake] = &[
         "slurm-shims foreign",
         2,
         "error: foreign contains other files (such as `mine`). Write links to sbatch, squeue, scancel, sinfo, scontrol, sacct, salloc, \
-         srun there? Standard input is not a terminal\n\
+         srun, sacctmgr, sshare, sprio, sdiag there? Standard input is not a terminal\n\
          hint: pass `--yes` to confirm\n",
     ),
     (

@@ -1,5 +1,8 @@
 //! Slurm's commands of administrators and of accounting on a real cluster.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
 use crate::cluster::write;
 use crate::slurm::{Lab, text};
 
@@ -43,6 +46,23 @@ fn accounts_and_limits_are_managed_with_sacctmgr() {
     for (words, expected) in [
         (&["-i", "delete", "user", "bob", "account=vision"][..], "Nothing deleted"),
         (&["-i", "modify", "user", "ann", "set", "Fairshare=5"], "Wharf has no limit fairshare"),
+        (
+            &["-i", "modify", "user", "ann", "where", "account=vision", "set", "MaxJobs=1"],
+            "the condition account=vision is not supported",
+        ),
+        (
+            &["-i", "modify", "user", "ann", "partition=main", "set", "MaxJobs=1"],
+            "the condition partition=main",
+        ),
+        (&["-i", "modify", "account", "vision", "user=ann", "set", "GrpJobs=1"], "the condition user=ann"),
+        (
+            &["-i", "modify", "user", "ann", "cluster=other", "set", "MaxJobs=1"],
+            "the condition cluster=other",
+        ),
+        (
+            &["-i", "modify", "account", "speech", "set", "GrpJobs=1"],
+            "Nothing modified: speech has no limits",
+        ),
         (&["-i", "add", "user", "carl"], "Need name of account to add user to."),
         (&["show", "nonsense"], "Unknown entity: nonsense"),
         (&["show", "user", "format=nonsense"], "Unknown field 'nonsense'"),
@@ -51,6 +71,22 @@ fn accounts_and_limits_are_managed_with_sacctmgr() {
         assert_eq!(refused.status.code(), Some(1), "{words:?}");
         assert!(text(&refused.stderr).contains(expected), "{words:?}: {}", text(&refused.stderr));
     }
+}
+
+#[test]
+fn sacctmgr_does_not_overwrite_limits_that_changed_before_its_confirmation() {
+    let lab = Lab::new();
+    let mut command = lab.cluster.command(&["sacctmgr", "add", "account", "vision"]);
+    let mut asked =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut shown = BufReader::new(asked.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(shown.any(|line| line.starts_with("Would you like to commit changes?")));
+    lab.say(&["sacctmgr", "-i", "add", "account", "speech"]);
+    asked.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    let refused = asked.wait_with_output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("limits have changed meanwhile"), "{}", text(&refused.stderr));
+    assert_eq!(lab.say(&["sacctmgr", "-nP", "show", "assoc", "account=speech,vision"]).lines().count(), 1);
 }
 
 #[test]

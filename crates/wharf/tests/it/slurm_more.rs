@@ -206,6 +206,14 @@ fn login_shells_find_slurm_commands_and_mails_are_sent() {
         assert!(start.elapsed() < PATIENCE, "two emails");
         std::thread::yield_now();
     }
+    for (users, expected) in [
+        ("ann@lab.org,bob@lab.org", "sbatch: warning: emails are sent to ann@lab.org only\n"),
+        ("<ann@lab.org>", "sbatch: warning: `<ann@lab.org>` is not an email address; no email is sent\n"),
+    ] {
+        let user = format!("--mail-user={users}");
+        let accepted = lab.run(&["sbatch", "--mail-type=FAIL", &user, "-o", "/dev/null", "--wrap", "true"]);
+        assert_eq!((accepted.status.code(), text(&accepted.stderr)), (Some(0), expected));
+    }
     let refused = lab.run(&["sbatch", "--mail-type=SOMETIMES", "--wrap", "true"]);
     assert_ne!(refused.status.code(), Some(0));
 }

@@ -24,14 +24,17 @@ fn lab() -> Lab {
 
 /// A client's program in the working folder of the lab.
 fn client(lab: &Lab, program: &str) -> Command {
-    let mut command = Command::new(slurm_client(program));
-    let path = std::env::var("PATH").unwrap_or_default();
+    let program = slurm_client(program);
+    // parsl and snakemake start programs that are beside them.
+    let beside = program.parent().unwrap().display();
+    let path = format!("{}:{beside}:{}", lab.cluster.path("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(&program);
     command
         .current_dir(lab.cluster.path("work"))
         .env("WHARF_HOME", lab.cluster.folder.path())
         .env("XDG_STATE_HOME", lab.cluster.path("user-state"))
         .env("XDG_CACHE_HOME", lab.cluster.path("user-cache"))
-        .env("PATH", format!("{}:{path}", lab.cluster.path("bin").display()))
+        .env("PATH", path)
         .env_remove("SLURM_CONF");
     command
 }
