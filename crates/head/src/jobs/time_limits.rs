@@ -52,14 +52,23 @@ impl TimeLimits {
     }
 }
 
-/// How many runs in a row ended with a code that asks to be resumed, but saved nothing new.
+/// Seconds from which on a run is no quick failure: a trainer that never reports a checkpoint may have saved one.
+const QUICK_S: f64 = 60.0;
+
+/// How many runs in a row ended soon with a code that asks to be resumed, but saved nothing new.
 #[derive(Debug, Default)]
 pub(crate) struct FruitlessRuns(BTreeMap<JobId, u32>);
 
 impl FruitlessRuns {
-    /// A run ended with such a code. Returns whether it saved nothing.
-    pub(crate) fn note_end(&mut self, job: JobId, began_at: f64, checkpointed: f64) -> bool {
-        let is_fruitless = checkpointed <= began_at;
+    /// A run ended with such a code, after some seconds; none: longer than the head runs. Returns whether it was soon and saved nothing.
+    pub(crate) fn note_end(
+        &mut self,
+        job: JobId,
+        began_at: f64,
+        checkpointed: f64,
+        run_s: Option<f64>,
+    ) -> bool {
+        let is_fruitless = checkpointed <= began_at && run_s.is_some_and(|seconds| seconds < QUICK_S);
         if is_fruitless {
             *self.0.entry(job).or_default() += 1;
         } else {

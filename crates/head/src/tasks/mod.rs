@@ -558,7 +558,9 @@ impl Dispatcher {
             self.note_cause(job, Cause::Request, Some(failure.node), Some(failure.code));
             // One that is resumed at once and gets nowhere would start again and again without an end.
             let checkpointed = self.checkpointed(job);
-            return (true, self.jobs.fruitless_runs.note_end(job, execution.began_at, checkpointed));
+            let run_s = execution.ordered_at.map(|at| self.now().since(at));
+            let runs = &mut self.jobs.fruitless_runs;
+            return (true, runs.note_end(job, execution.began_at, checkpointed, run_s));
         }
         self.note_cause(job, failure.cause, Some(failure.node), Some(failure.code));
         if failure.signal > 0 {

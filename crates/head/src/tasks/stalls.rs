@@ -26,6 +26,8 @@ const INSPECTION_S: f64 = 3.0;
 const RESTARTS_MAX: u32 = 5;
 /// The exit code of a job that failed because it stalled.
 const STALLED_CODE: i32 = 1;
+/// Seconds after which a report of stopped processes no longer holds: three intervals of the workers, which repeat it.
+const STOPPED_VALID_S: f64 = 15.0;
 /// Processes that are named.
 const SHOWN_MAX: usize = 4;
 
@@ -37,7 +39,7 @@ pub(crate) struct Liveness {
     longest_s: f64,
     nodes: BTreeMap<NodeId, NodeReports>,
     /// Stopped processes of each node, as its worker reported them last.
-    stopped: BTreeMap<NodeId, Vec<Stopped>>,
+    stopped: BTreeMap<NodeId, StoppedReport>,
     stall: Option<Stall>,
 }
 
@@ -50,6 +52,13 @@ struct NodeReports {
     longest_s: f64,
     /// It has made progress since its first report: a trainer that reports only once is not expected to continue.
     has_advanced: bool,
+}
+
+/// The latest report of a node's stopped processes.
+#[derive(Clone, Debug)]
+struct StoppedReport {
+    at: Time,
+    processes: Vec<Stopped>,
 }
 
 /// A process that is stopped, as by SIGSTOP.
@@ -107,14 +116,21 @@ impl Liveness {
 
     /// A node's worker has reported the stopped processes of its task.
     fn note_stopped(&mut self, now: Time, node: NodeId, processes: &[StoppedProcess]) {
-        let before = self.stopped.remove(&node).unwrap_or_default();
+        let before = self.stopped.remove(&node).filter(|report| report.is_valid(now));
+        let before = before.map(|report| report.processes).unwrap_or_default();
         let since = |pid: u32| before.iter().find(|one| one.pid == pid).map_or(now, |one| one.since);
         let stopped = processes.iter().take(SHOWN_MAX);
-        let stopped: Vec<Stopped> =
+        let processes: Vec<Stopped> =
             stopped.map(|one| Stopped { pid: one.pid, rank: one.rank, since: since(one.pid) }).collect();
-        if !stopped.is_empty() {
-            self.stopped.insert(node, stopped);
+        if !processes.is_empty() {
+            self.stopped.insert(node, StoppedReport { at: now, processes });
         }
+    }
+
+    /// The stopped processes of each node by reports that still hold.
+    fn stopped(&self, now: Time) -> impl Iterator<Item = (NodeId, &[Stopped])> {
+        let valid = self.stopped.iter().filter(move |(_, report)| report.is_valid(now));
+        valid.map(|(&node, report)| (node, report.processes.as_slice()))
     }
 
     /// Waiting begins again, as after a node was away.
@@ -127,23 +143,26 @@ impl Liveness {
 
     /// What has made no progress for its timeout, on nodes whose tasks are not over.
     fn standstill(&self, now: Time, open: &[NodeId], limits: Limits) -> Option<Standstill> {
-        let is_due = |since: Time, longest_s| {
-            timeout_s(limits.own_s, longest_s).is_some_and(|s| now.since(since) >= s)
-        };
-        if let Some(since) = self.last.filter(|since| is_due(*since, self.longest_s)) {
+        let is_over = |since: Time, timeout_s: Option<f64>| timeout_s.is_some_and(|s| now.since(since) >= s);
+        let timeout_s = timeout_s(limits.own_s, self.longest_s);
+        if let Some(since) = self.last.filter(|since| is_over(*since, timeout_s)) {
             return Some(Standstill { since, nodes: Vec::new() });
         }
         let is_done = |iterations: f64| limits.total.is_some_and(|total| iterations >= total);
+        // A node's trainer may report less often than the others.
         let is_stuck = |reports: &NodeReports| {
             reports.has_advanced
                 && !limits.is_led
                 && !is_done(reports.iterations)
-                && is_due(reports.last, reports.longest_s.max(self.longest_s))
+                && is_over(reports.last, timeout_s.map(|s| s.max(reports.longest_s * INTERVALS)))
         };
-        let stuck = self.nodes.iter().filter(|(node, reports)| open.contains(node) && is_stuck(reports));
+        // Most nodes are not stuck: the search among the open ones comes last.
+        let stuck = self.nodes.iter().filter(|(node, reports)| is_stuck(reports) && open.contains(node));
         let stuck: Vec<(NodeId, Time)> = stuck.map(|(&node, reports)| (node, reports.last)).collect();
-        let stopped = self.stopped.iter().filter(|(node, _)| open.contains(node)).flat_map(|(_, all)| all);
-        let stopped = stopped.map(|process| process.since).filter(|since| is_due(*since, self.longest_s));
+        let stopped = self.stopped(now).filter_map(|(node, processes)| {
+            let since = processes.iter().map(|process| process.since).min()?;
+            (is_over(since, timeout_s) && open.contains(&node)).then_some(since)
+        });
         let since = stuck.iter().map(|(_, since)| *since).chain(stopped).min()?;
         Some(Standstill { since, nodes: stuck.into_iter().map(|(node, _)| node).collect() })
     }
@@ -155,6 +174,13 @@ impl Liveness {
         let behind: Vec<NodeId> =
             self.nodes.iter().filter(|(_, reports)| done(reports) <= least).map(|(&node, _)| node).collect();
         if behind.len() < self.nodes.len() { behind } else { Vec::new() }
+    }
+}
+
+impl StoppedReport {
+    /// Workers repeat a report while it holds. One that is not repeated comes from a worker that was replaced.
+    fn is_valid(&self, now: Time) -> bool {
+        now.since(self.at) <= STOPPED_VALID_S
     }
 }
 
@@ -260,7 +286,8 @@ impl Dispatcher {
         liveness.stall.as_ref()?;
         let standstill = self.standstill(job)?;
         let tasks = &self.tasks.execution(job)?.tasks;
-        let stopped = |(&node, processes): (&NodeId, &Vec<Stopped>)| {
+        let stopped: BTreeMap<NodeId, &[Stopped]> = liveness.stopped(self.now()).collect();
+        let named = |(&node, processes): (&NodeId, &&[Stopped])| {
             let name = self.node_name(node);
             let text = |process: &Stopped| match process.rank {
                 Some(rank) => format!("rank {rank} on {name} is stopped (process {})", process.pid),
@@ -272,12 +299,12 @@ impl Dispatcher {
             let rank = tasks.iter().position(|task| task.share.node == node)?;
             Some(format!("rank {rank} on {}{what}", self.node_name(node)))
         };
-        let mut details: Vec<String> = liveness.stopped.iter().flat_map(stopped).collect();
+        let mut details: Vec<String> = stopped.iter().flat_map(named).collect();
         if standstill.nodes.is_empty() && details.is_empty() {
             details.extend(liveness.behind().into_iter().filter_map(|node| ranked(node, " is behind")));
         }
         // A node whose process is stopped is named already.
-        let others = standstill.nodes.into_iter().filter(|node| !liveness.stopped.contains_key(node));
+        let others = standstill.nodes.into_iter().filter(|node| !stopped.contains_key(node));
         details.extend(others.filter_map(|node| ranked(node, "")));
         details.truncate(SHOWN_MAX);
         let details = if details.is_empty() { String::new() } else { format!(": {}", details.join(", ")) };

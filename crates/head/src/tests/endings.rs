@@ -134,6 +134,18 @@ fn job_with_a_resume_code_is_delayed_where_it_saved_nothing_new() {
     report(&mut world, 8, 40.0, 40.0, 0.0);
     assert_eq!(resume(&mut world), Phase::Held);
     assert_eq!(wait_s(&mut world, 1.1), Phase::Running, "and the count began anew");
+    // One that runs for long is resumed at once also where it reports no checkpoint.
+    assert_eq!(resume(&mut world), Phase::Held);
+    assert_eq!(wait_s(&mut world, 2.1), Phase::Running);
+    assert_eq!(wait_s(&mut world, 59.0), Phase::Running);
+    assert_eq!(resume(&mut world), Phase::Held, "still soon");
+    assert_eq!(wait_s(&mut world, 4.1), Phase::Running);
+    for _ in 0..3 {
+        assert_eq!(wait_s(&mut world, 60.0), Phase::Running);
+        assert_eq!(resume(&mut world), Phase::Running);
+    }
+    assert_eq!(resume(&mut world), Phase::Held);
+    assert_eq!(wait_s(&mut world, 1.1), Phase::Running, "and the count began anew");
     let ends = world.exit(JobId(0), 0);
     world.step(ends);
     assert_eq!(world.phase(0), Phase::Ended(JobEnd::Finished));

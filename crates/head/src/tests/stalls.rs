@@ -164,6 +164,50 @@ fn stopped_process_of_a_rank_that_does_not_report_is_reported_and_acted_on() {
 }
 
 #[test]
+fn stopped_process_that_is_not_reported_again_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, OnStall::StallRestart, Some(45.0));
+    for second in 1..=200_u32 {
+        let time_s = f64::from(second);
+        report(&mut world, time_s, 1, 0, time_s);
+        // Almost long enough, and then its worker is replaced by one that does not report it.
+        if second % 5 == 0 && second <= 40 {
+            inspected(&mut world, time_s, 1, &[77]);
+        }
+        // A later report does not continue the earlier one.
+        if second == 80 {
+            inspected(&mut world, time_s, 1, &[77]);
+        }
+        assert_eq!(explained(&world), "it runs", "at {second} s");
+    }
+    assert_eq!(stalls_in_history(&world), 0);
+    assert_eq!(world.launches.last().unwrap().task.unwrap().generation, 1);
+}
+
+#[test]
+fn rank_that_reports_rarely_is_no_stall_before_ten_of_its_own_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(&folder, OnStall::StallReport, Some(45.0));
+    // One rank reports each step, the other one each epoch of 60 s, until it hangs after 300 s.
+    for second in 1..=910_u32 {
+        let time_s = f64::from(second);
+        report(&mut world, time_s, 1, 0, time_s);
+        if second % 60 == 0 && second <= 300 {
+            report(&mut world, time_s, 1, 1, time_s);
+        }
+        if second < 900 {
+            assert_eq!(explained(&world), "it runs", "at {second} s");
+        }
+    }
+    assert!(
+        explained(&world).starts_with("it runs; no progress for 610 s: rank 1 on "),
+        "{}",
+        explained(&world)
+    );
+    assert_eq!(stalls_in_history(&world), 1);
+}
+
+#[test]
 fn stalled_job_is_restarted_or_fails_as_its_owner_wants() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = world(&folder, OnStall::StallRestart, Some(45.0));

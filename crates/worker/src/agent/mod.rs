@@ -33,7 +33,7 @@ use crate::checkpoints::Released;
 use crate::devices::{self, Sharing};
 use crate::error::{WorkerError, with_causes};
 use crate::launch::{Launching, Prepared};
-use crate::processes::{self, Stopped};
+use crate::processes::{Claim, StoppedSearch};
 use crate::supervisor::protocol::{Event, Fence, Hello, Request, Start};
 use crate::task::{Exit, TaskKey};
 use crate::trainer::{Lease, Pace};
@@ -73,7 +73,7 @@ pub(crate) struct Agent<N> {
     /// As last checked.
     devices: Vec<Device>,
     device_news: mpsc::Receiver<Vec<Device>>,
-    stopped_news: mpsc::Receiver<Stopped>,
+    stopped_search: StoppedSearch,
     sharing: Sharing,
     execs: exec::Sessions,
     clock: Clock,
@@ -103,6 +103,8 @@ struct Known {
     measured: Measured,
     /// Some of its processes were stopped when it was last reported.
     has_stopped: bool,
+    /// Stopped processes that claim to be its own, until the supervisor has stated its user.
+    claims: Vec<Claim>,
     ended: watch::Sender<bool>,
 }
 
@@ -117,6 +119,7 @@ impl Known {
             exit: None,
             measured: Measured::default(),
             has_stopped: false,
+            claims: Vec::new(),
             ended,
         }
     }
@@ -136,7 +139,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             reductions: BTreeSet::new(),
             devices: devices::offered(&config),
             device_news: devices::watch(&config),
-            stopped_news: processes::watch_stopped(config.node.clone()),
+            stopped_search: StoppedSearch::start(config.node.clone()),
             sharing: Sharing::new(&config),
             execs: exec::Sessions::default(),
             clock: Clock::new(hello.fence, Instant::now()),
@@ -203,7 +206,7 @@ impl<N: FnMut(Notice)> Agent<N> {
                 },
                 Some(event) = from_head.recv() => self.on_head(event).await?,
                 Some(devices) = self.device_news.recv() => self.on_devices(devices),
-                Some(stopped) = self.stopped_news.recv() => self.on_stopped(stopped),
+                Some(claims) = self.stopped_search.next() => self.on_stopped(claims),
                 () = at(self.clock.due()) => self.cut_off(),
                 _ = self.rounds.tick() => self.retire_idle(),
                 () = at(self.departure.due()) => {}
@@ -265,6 +268,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             Event::Ended { task, exit } => self.on_ended(task, exit),
             Event::Reduced { what } => self.reduced(what),
             Event::Located { task, process } => {
+                self.judge_stopped(task, process.as_ref());
                 self.execs.located(&self.config, task, process.as_ref());
             }
             Event::Stale { task, newest } => {
@@ -463,7 +467,7 @@ impl<N: FnMut(Notice)> Agent<N> {
             to_worker::Message::RenewLease(renewal) => self.renew(&renewal),
             to_worker::Message::SetPace(pace) => self.set_pace(&pace),
             to_worker::Message::Signal(wanted) => self.signal(&wanted),
-            to_worker::Message::Inspect(inspect) => inspect.task.map(|task| self.inspect(task)),
+            to_worker::Message::Inspect(inspect) => inspect.task.map(|_| self.stopped_search.hasten()),
             to_worker::Message::ReleaseCheckpoint(released) => {
                 self.release_checkpoint(released);
                 Some(())

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wharf_proto::{FromWorker, Heartbeat, ReleaseCheckpoint, SendOutput, TaskId, TaskInspected, from_worker};
+use wharf_proto::{Heartbeat, ReleaseCheckpoint, SendOutput, StoppedProcess, TaskInspected, from_worker};
 
 use super::Agent;
 use super::output::{self, Wanted};
 use crate::checkpoints::{self, Released};
-use crate::processes::{self, Stopped};
-use crate::supervisor::protocol::output_file;
+use crate::processes::Claims;
+use crate::supervisor::protocol::{Request, TaskProcess, output_file};
 use crate::task::TaskKey;
 use crate::{Notice, TaskSettings, disk};
 
@@ -85,31 +85,41 @@ impl<N: FnMut(Notice)> Agent<N> {
         }
     }
 
-    /// Reports to the head which processes of a task are stopped; nothing waits for that.
-    pub(super) fn inspect(&self, task: TaskId) {
-        let Some(head) = &self.head else { return };
-        let (output, node) = (head.output.clone(), self.config.node.clone());
-        drop(tokio::spawn(async move {
-            let look = move || processes::stopped(&node);
-            let mut found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-            let stopped = found.remove(&TaskKey::from(task)).unwrap_or_default();
-            let inspected = TaskInspected { task: Some(task), stopped };
-            // Where the head is gone it asks again.
-            let _ =
-                output.send(FromWorker { message: Some(from_worker::Message::Inspected(inspected)) }).await;
-        }));
+    /// Has the stopped processes judged that claim to belong to running tasks, and reports once when a task has none any more.
+    pub(super) fn on_stopped(&mut self, mut found: Claims) {
+        if self.head.is_none() {
+            return;
+        }
+        let mut without = Vec::new();
+        for (&task, known) in self.tasks.iter_mut().filter(|(_, known)| known.exit.is_none()) {
+            known.claims = found.remove(&task).unwrap_or_default();
+            if known.claims.is_empty() {
+                without.push(task);
+            } else {
+                self.supervisor.ask(Request::Locate { task });
+            }
+        }
+        without.into_iter().for_each(|task| self.tell_stopped(task, Vec::new()));
     }
 
-    /// Reports to the head the stopped processes of running tasks, again and again, and once when a task has none any more.
-    pub(super) fn on_stopped(&mut self, mut found: Stopped) {
-        let Some(head) = &self.head else { return };
-        for (&task, known) in self.tasks.iter_mut().filter(|(_, known)| known.exit.is_none()) {
-            let stopped = found.remove(&task).unwrap_or_default();
-            let had_some = std::mem::replace(&mut known.has_stopped, !stopped.is_empty());
-            if had_some || known.has_stopped {
-                let task = Some(task.into());
-                head.send(from_worker::Message::Inspected(TaskInspected { task, stopped }));
-            }
+    /// Reports the stopped processes that are a task's own, now that its user is known.
+    pub(super) fn judge_stopped(&mut self, task: TaskKey, process: Option<&TaskProcess>) {
+        let Some(known) = self.tasks.get_mut(&task) else { return };
+        let mut claims = std::mem::take(&mut known.claims);
+        // A task that was located for another reason has none.
+        if !claims.is_empty() {
+            claims.retain(|claim| process.is_some_and(|process| claim.is_of(process)));
+            self.tell_stopped(task, claims.into_iter().map(|claim| claim.process).collect());
+        }
+    }
+
+    /// Reports a task's stopped processes to the head, or that it has none any more.
+    fn tell_stopped(&mut self, task: TaskKey, stopped: Vec<StoppedProcess>) {
+        let (Some(head), Some(known)) = (&self.head, self.tasks.get_mut(&task)) else { return };
+        let had_some = std::mem::replace(&mut known.has_stopped, !stopped.is_empty());
+        if had_some || known.has_stopped {
+            let task = Some(task.into());
+            head.send(from_worker::Message::Inspected(TaskInspected { task, stopped }));
         }
     }
 

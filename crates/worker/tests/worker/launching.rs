@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use wharf_proto::{LaunchTask, Launcher, ResourceLimit, SendOutput, Step, TaskId};
+use wharf_proto::{LaunchTask, Launcher, ResourceLimit, SendOutput, Step, TaskId, from_worker};
 
 use crate::support::{Head, Session, Victim, Worker, id, read, runs, shell, supervisor_pid, until, wait_for};
 
@@ -358,6 +358,56 @@ async fn cgroup_limits_memory_and_processors_and_is_gone_after() {
 fn uid_of(user: &str) -> u32 {
     let output = std::process::Command::new("id").args(["-u", user]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn stopped_process_is_reported_and_another_users_forged_one_is_not() {
+    if !is_root() {
+        not_tested("only root can run tasks as others");
+        return;
+    }
+    let (mut head, dir) = (Head::start().await, tempfile::tempdir().unwrap());
+    let worker = Worker::start(head.address, dir.path());
+    let mut session = head.session().await;
+    let open = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (pid, go) = (open.path().join("pid"), open.path().join("go"));
+    let script = format!(
+        "echo $WHARF_NODE > {0}.new; sleep 600 & echo $! >> {0}.new; mv {0}.new {0}; {1}; kill -KILL $!",
+        pid.display(),
+        wait_for(&go)
+    );
+    session.launch(LaunchTask { user: "nobody".into(), ..shell(id(1, 1), &script) }).await;
+    until("the task", || !read(&pid).is_empty()).await;
+    let text = read(&pid);
+    let (node, own) = text.trim().split_once('\n').unwrap();
+    // Another user stops a process of its own that poses as one of the task's.
+    let mut forged = std::process::Command::new("setsid");
+    forged.args(["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "sleep", "600"]);
+    forged.envs([("WHARF_JOB_ID", "1"), ("WHARF_GENERATION", "1"), ("WHARF_NODE", node), ("RANK", "0")]);
+    let mut forged = forged.spawn().unwrap();
+    let is_in =
+        |pid: &str, file: &str, text: &str| read(Path::new(&format!("/proc/{pid}/{file}"))).contains(text);
+    let other = forged.id().to_string();
+    until("the forged process", || is_in(&other, "comm", "sleep")).await;
+    until("the task's process", || is_in(own, "comm", "sleep")).await;
+    for pid in [&other, own] {
+        let stopped = std::process::Command::new("kill").args(["-STOP", pid]).status().unwrap();
+        assert!(stopped.success());
+        until("the stop", || is_in(pid, "stat", ") T ")).await;
+    }
+    session.inspect(id(1, 1)).await;
+    let reported = loop {
+        if let from_worker::Message::Inspected(inspected) = session.next().await {
+            break inspected;
+        }
+    };
+    let pids: Vec<String> = reported.stopped.iter().map(|process| process.pid.to_string()).collect();
+    assert_eq!((reported.task, pids), (Some(id(1, 1)), vec![own.to_owned()]));
+    forged.kill().unwrap();
+    forged.wait().unwrap();
+    std::fs::write(&go, "").unwrap();
+    worker.shut_down().await;
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use wharf_proto::tonic::transport::Server;
 use wharf_proto::tonic::{Request, Response, Status, Streaming};
 use wharf_proto::workers_server::{Workers, WorkersServer};
 use wharf_proto::{
-    Device, ForgetTask, FromWorker, FromWorkerBatch, LaunchTask, Lease, Register, RenewLease, SendOutput,
-    SetPace, StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
+    Device, ForgetTask, FromWorker, FromWorkerBatch, InspectTask, LaunchTask, Lease, Register, RenewLease,
+    SendOutput, SetPace, StopTask, TaskId, ToWorker, ToWorkerBatch, Welcome, from_worker, to_worker,
 };
 use wharf_worker::{ContainerSettings, TaskSettings, Watch, WorkerConfig, run};
 
@@ -142,6 +142,10 @@ impl Session {
 
     pub(crate) async fn launch(&self, launch: LaunchTask) {
         self.send(to_worker::Message::Launch(Box::new(launch))).await;
+    }
+
+    pub(crate) async fn inspect(&self, task: TaskId) {
+        self.send(to_worker::Message::Inspect(InspectTask { task: Some(task) })).await;
     }
 
     pub(crate) async fn stop(&self, task: TaskId) {
