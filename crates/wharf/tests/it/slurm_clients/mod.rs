@@ -94,6 +94,8 @@ fn snakemake_joins_parts_and_repeats_one_that_failed() {
             format!("slurm_account={}", text(&Command::new("id").arg("-gn").output().unwrap().stdout).trim());
         let output = client(&lab, "snakemake")
             .args(["--snakefile", &source("Snakefile"), "--executor", "slurm", "--jobs", "4"])
+            // In the rule they would be tried again by snakemake within the job.
+            .args(["--retries", "1"])
             .args(["--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "10"])
             .args(["--default-resources", &account, "slurm_partition=main"])
             .args(arrays)
