@@ -180,8 +180,8 @@ fn login_shells_find_slurm_commands_and_mails_are_sent() {
     let listen = format!("127.0.0.1:{}", lab.cluster.port);
     let words = ["head", "--listen", &listen, "--allow-root", "--sendmail", &sendmail];
     lab.daemons[0] = lab.cluster.daemon(&words, "listens on");
-    lab.daemons[1].wait_for("has let this worker in");
-    lab.daemons[2].wait_for("has let this worker in");
+    lab.daemons[1].wait_for("accepted this worker");
+    lab.daemons[2].wait_for("accepted this worker");
 
     let script = lab.cluster.path("login.sh");
     std::fs::write(&script, "#!/bin/bash -l\nsrun -n1 echo a step\necho \"[$OWN] [$BASH_ENV]\"\n").unwrap();
