@@ -68,7 +68,7 @@ fn limits_document_is_parsed_into_accounts_and_pools() {
     assert_eq!(
         empty.pools["p"].users,
         Some(std::collections::BTreeSet::new()),
-        "and its pool is nobody's until then"
+        "and no user may use its pool until then"
     );
 }
 

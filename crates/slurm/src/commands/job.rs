@@ -10,6 +10,7 @@ use crate::grammar::{Refusal, Request, joined};
 use jiff::Zoned;
 use wharf_client::Client;
 use wharf_job::check::is_mail_address;
+use wharf_job::is_secret_name;
 use wharf_proto::{
     Batch, Cause, Dependency, Gang, JobSpec, Launcher, ListJobsRequest, Notify, RetryRule,
     dependency as wire, notify::Moment,
@@ -304,9 +305,9 @@ fn submit_line(mut words: Vec<String>) -> String {
     let mut is_list = false;
     for word in &mut words {
         if is_list {
-            *word = masked(word);
+            *word = masked(word, is_secret_name);
         } else if let Some(list) = word.strip_prefix("--export=") {
-            *word = format!("--export={}", masked(list));
+            *word = format!("--export={}", masked(list, is_secret_name));
         }
         is_list = word == "--export";
     }

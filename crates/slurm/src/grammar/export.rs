@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use wharf_job::is_secret_name;
-
 /// Variables by name.
 pub type Variables = BTreeMap<String, String>;
 
@@ -61,11 +59,11 @@ fn of_list(list: &str, shell: &Variables, own: Variables, all: impl Fn() -> Vari
 
 /// A list of `--export` as it may be shown: values of variables that are named like secrets are masked.
 #[must_use]
-pub fn masked(list: &str) -> String {
+pub fn masked(list: &str, is_secret: impl Fn(&str) -> bool) -> String {
     let mut is_masked = false;
     let mut shown = words(list);
     for word in &mut shown {
-        if let Some((name, _)) = word.split_once('=').filter(|(name, _)| is_secret_name(name)) {
+        if let Some((name, _)) = word.split_once('=').filter(|(name, _)| is_secret(name)) {
             *word = format!("{name}=***");
             is_masked = true;
         }
