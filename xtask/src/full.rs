@@ -88,6 +88,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "workflows", work: |_| flows::run() },
     Step { name: "trainers with JAX", work: |_| jax_trainers() },
+    Step { name: "Slurm clients", work: |_| tests("package(wharf) & test(/^slurm_clients::/)", &[]) },
     Step { name: "Ray clusters", work: |_| tests("package(wharf) & test(/^ray::/)", &[]) },
     Step { name: "measuring", work: |_| tests("package(wharf) & test(/^measure::/)", &[]) },
     Step { name: "launching", work: |_| tests(LAUNCHING, &[]) },
