@@ -170,8 +170,8 @@ fn stopped_process_that_is_not_reported_again_is_forgotten() {
     for second in 1..=200_u32 {
         let time_s = f64::from(second);
         report(&mut world, time_s, 1, 0, time_s);
-        // Almost long enough, and then its worker is replaced by one that does not report it.
-        if second % 5 == 0 && second <= 40 {
+        // Not long enough, and then its worker is replaced by one that does not report it.
+        if second % 5 == 0 && second <= 30 {
             inspected(&mut world, time_s, 1, &[77]);
         }
         // A later report does not continue the earlier one.
