@@ -104,10 +104,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(parsed: &Parsed, now: &Zoned) -> Result<Self, CommandError> {
-        let list = |name: &str| -> Vec<String> {
-            let words = parsed.value(name).unwrap_or_default().split(',');
-            words.map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-        };
+        let list = |name: &str| parsed.list(name);
         check_clusters(&list("clusters"))?;
         let ids = list("jobs");
         let number = |id: &String| id.split(['_', '.']).next().unwrap_or_default().parse::<u32>().is_ok();

@@ -73,6 +73,15 @@ impl Parsed {
     pub fn value(&self, name: &str) -> Option<&str> {
         self.given.iter().rev().find(|given| given.name == name)?.value.as_deref()
     }
+
+    /// The words of an option whose occurrences add up to one list, separated by commas.
+    #[must_use]
+    pub fn list(&self, name: &str) -> Vec<String> {
+        let values =
+            self.given.iter().filter(|given| given.name == name).filter_map(|given| given.value.as_deref());
+        let words = values.flat_map(|value| value.split(',')).map(str::trim);
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
 }
 
 /// Reads a command line without the program's name.

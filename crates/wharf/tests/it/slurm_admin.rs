@@ -118,6 +118,7 @@ fn sacct_selects_by_every_form_of_time_and_shows_requests() {
         (&["-S", "now+1day"], 0),
         (&["-j", "1_2"], 1),
         (&["-j", "1", "-S", "now-2hours"], 3),
+        (&["-j", "0", "-j", "1_1,1_2"], 3),
         (&["--name", "swarm", "--clusters", "all"], 3),
         (&["--name", "swar"], 0),
         (&["-A", "vision"], 1),
