@@ -204,6 +204,10 @@ async fn rows(client: &Client, wanted: &Wanted, is_whole: bool) -> Result<Vec<Ro
     }
     let summaries: Vec<JobSummary> = details.values().filter_map(|detail| detail.summary.clone()).collect();
     let mut jobs = view::rows(&summaries, &client.list_nodes().await?, false);
+    // Slurm's accounting knows no other state of a job that has nodes; programs take unknown states for ends.
+    for job in jobs.iter_mut().filter(|job| job.state == State::Configuring) {
+        job.state = State::Running;
+    }
     jobs.retain(|job| wanted.takes(job));
     jobs.sort_by_key(|job| (job.array, job.job));
     let mut facts = Facts::default();
