@@ -43,7 +43,8 @@ pub fn command_line(words: &[String]) -> String {
 pub fn attach_line(window: Option<Window>, is_new: bool) -> &'static str {
     match (window, is_new) {
         (None, _) => "exec \"${SHELL:-bash}\"",
-        (Some(Window::Tmux), false) => "tmux attach || exec tmux new",
+        // `attach` would start a server that ends at once, while `new` connects to it.
+        (Some(Window::Tmux), false) => "tmux has-session 2>/dev/null && exec tmux attach; exec tmux new",
         (Some(Window::Tmux), true) => "exec tmux new",
         (Some(Window::Screen), false) => "exec screen -L -xRR",
         (Some(Window::Screen), true) => "exec screen -L",

@@ -57,7 +57,10 @@ const SCENARIOS: [(&str, Wharf); 29] = [
             "no shell stays between, and a machine without SHELL has one as well",
         ),
     ),
-    ("at2", Other(&["tmux attach || exec tmux new"], "no shell stays between")),
+    (
+        "at2",
+        Other(&["tmux has-session 2>/dev/null && exec tmux attach; exec tmux new"], "no server ends between"),
+    ),
     ("at3", Other(&["exec screen -L"], "no shell stays between")),
     (
         "su1",
